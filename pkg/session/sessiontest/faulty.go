@@ -2,6 +2,7 @@ package sessiontest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -60,7 +61,8 @@ func (f *Faulty) After(method string, fn func()) {
 }
 
 // Block makes every call of the method hang until its context is done, and
-// then fail with ErrUnavailable, or until release is called, and then go on.
+// then fail, with ErrUnavailable unless the caller cancelled, or until release
+// is called, and then go on.
 func (f *Faulty) Block(method string) (release func()) {
 	mustExist(method)
 	gate := make(chan struct{})
@@ -116,6 +118,9 @@ func (f *Faulty) enter(ctx context.Context, method string) error {
 		select {
 		case <-gate:
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return fmt.Errorf("%s: %w", method, ctx.Err())
+			}
 			return fmt.Errorf("%s: %w: %w", method, session.ErrUnavailable, ctx.Err())
 		}
 	}

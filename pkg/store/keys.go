@@ -1,0 +1,56 @@
+package store
+
+// The key space. The first three are shared with existing installations and
+// are read and written by their programs too; the others are ours.
+//
+//	session:<id>           string  the row, JSON, no TTL
+//	session:expiry         zset    id -> expiresAt; absent when unlimited
+//	session:last_activity  zset    id -> last activity; routers write it with
+//	                               XX GT, so that it neither comes back after
+//	                               the row has gone nor moves backwards
+//	agentcube:due          zset    id -> when the collector must look next
+//	agentcube:creating     zset    id -> createdAt, of rows that are creating
+//	agentcube:process:<p>  string  heartbeat of a process, TTL 20 s
+//	agentcube:installation string  the id of this installation, made once
+//
+// Scores are unix seconds: deadlines and createdAt rounded up, so that nothing
+// is due too early, activity rounded down, as existing routers write it.
+//
+// A script is given all its keys. In a Cluster the tag of a shard would stand
+// in each name, rows and indexes alike, with one keys value per shard; this is
+// the layout of the one shard there is.
+type keys struct {
+	rowPrefix     string
+	expiry        string
+	activity      string
+	due           string
+	creating      string
+	processPrefix string
+	installation  string
+}
+
+func newKeys() keys {
+	return keys{
+		rowPrefix:     "session:",
+		expiry:        "session:expiry",
+		activity:      "session:last_activity",
+		due:           "agentcube:due",
+		creating:      "agentcube:creating",
+		processPrefix: "agentcube:process:",
+		installation:  "agentcube:installation",
+	}
+}
+
+func (k keys) row(id string) string          { return k.rowPrefix + id }
+func (k keys) process(process string) string { return k.processPrefix + process }
+
+// indexes in the order in which scripts take them.
+func (k keys) indexes() []string {
+	return []string{k.expiry, k.activity, k.due, k.creating}
+}
+
+// session is the KEYS of every script that changes a session: row, expiry,
+// activity, due, creating.
+func (k keys) session(id string) []string {
+	return append([]string{k.row(id)}, k.indexes()...)
+}

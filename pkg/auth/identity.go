@@ -1,0 +1,102 @@
+package auth
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+const (
+	issuerRouter            = "agentcube-router"
+	audienceWorkloadManager = "workloadmanager"
+	// tokenLife is the time from iat to exp.
+	tokenLife = 5 * time.Minute
+	// tokenRenewal: a cached token with less than this left is made anew, so
+	// that it outlasts the request it is sent with.
+	tokenRenewal = time.Minute
+	// maxSkew is how far the clocks of router and workload-manager may differ.
+	maxSkew = 30 * time.Second
+)
+
+// tokenKey is everything a token depends on besides the time.
+type tokenKey struct {
+	audience, session, key, subject, email string
+}
+
+type signedToken struct {
+	text    string
+	expires time.Time
+}
+
+// SandboxToken is the bearer token for the sandbox of a session, signed with
+// the key the session's row names; an empty keyID is the current key. The
+// user's subject and email are told where they are known. One signature
+// serves a session for minutes.
+//
+// Errors: ErrNoKey before the first key is loaded, ErrUnknownKey when this
+// process never held the key.
+func (s *Signer) SandboxToken(sessionID, keyID string, user Principal) (string, error) {
+	return s.token(keyID, tokenKey{
+		audience: sessionID, session: sessionID, subject: user.Subject, email: user.Email,
+	}, func(k tokenKey, c jwt.MapClaims) {
+		c["session_id"] = k.session
+		if k.subject != "" {
+			c["user_sub"] = k.subject
+		}
+		if k.email != "" {
+			c["user_email"] = k.email
+		}
+	})
+}
+
+// IdentityToken tells the workload-manager who the owner of a session is.
+// Errors: ErrNoKey.
+func (s *Signer) IdentityToken(owner string) (string, error) {
+	return s.token("", tokenKey{audience: audienceWorkloadManager, subject: owner},
+		func(k tokenKey, c jwt.MapClaims) { c["sub"] = k.subject })
+}
+
+// token returns the cached token, or signs one; requests that miss at the
+// same time share one signature.
+func (s *Signer) token(keyID string, k tokenKey, claim func(tokenKey, jwt.MapClaims)) (string, error) {
+	key, err := s.key(keyID)
+	if err != nil {
+		return "", err
+	}
+	k.key = key.id
+	if text, ok := s.cached(k); ok {
+		return text, nil
+	}
+	signed, err, _ := s.signing.Do(fmt.Sprintf("%q", k), func() (any, error) {
+		if text, ok := s.cached(k); ok {
+			return text, nil // made since the look above
+		}
+		return s.sign(key, k, claim)
+	})
+	text, _ := signed.(string) // which it always is
+	return text, err
+}
+
+// sign makes a token and puts it into the cache.
+func (s *Signer) sign(key signingKey, k tokenKey, claim func(tokenKey, jwt.MapClaims)) (string, error) {
+	now := s.clk.Now()
+	claims := jwt.MapClaims{
+		"iss": issuerRouter, "aud": k.audience, "iat": now.Unix(), "exp": now.Add(tokenLife).Unix(),
+	}
+	claim(k, claims)
+	text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(key.key)
+	if err != nil {
+		return "", fmt.Errorf("signing token: %w", err)
+	}
+	s.tokens.Add(k, signedToken{text: text, expires: now.Add(tokenLife)})
+	return text, nil
+}
+
+func (s *Signer) cached(k tokenKey) (string, bool) {
+	token, ok := s.tokens.Get(k)
+	if !ok || token.expires.Sub(s.clk.Now()) < tokenRenewal {
+		return "", false
+	}
+	return token.text, true
+}

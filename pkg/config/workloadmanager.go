@@ -1,0 +1,52 @@
+package config
+
+import (
+	"errors"
+	"time"
+)
+
+// ParseWorkloadManager reads the settings of the workload-manager from its
+// arguments (without the program's name) and the environment. The error holds
+// every problem at once, those of Validate included, or is *HelpError or
+// ErrVersion.
+func ParseWorkloadManager(args []string, getenv func(string) string) (WorkloadManager, error) {
+	var c WorkloadManager
+	p := newParser("workload-manager", "workload-manager creates and deletes sessions and keeps the store true to the cluster.")
+	raw := addCommon(p, &c.Common)
+	f := p.flags
+	f.StringVar(&c.TLS.CA, "tls-ca", "", "require client certificates of this authority, a PEM `file`")
+	f.StringVar(&c.RuntimeClassName, "runtime-class-name", "", "runtime class for templates that name none")
+	f.BoolVar(&c.EnableAuth, "enable-auth", false, "require a service account token and act with it")
+	f.DurationVar(&c.CreateTimeout, "create-timeout", 110*time.Second, "bound on a create, its probe included")
+	f.DurationVar(&c.ProbeTimeout, "probe-timeout", 15*time.Second, "bound on the wait for entry points to listen")
+	f.DurationVar(&c.CollectInterval, "collect-interval", 15*time.Second, "pause between two passes of the collector")
+	f.DurationVar(&c.UndoTimeout, "undo-timeout", 30*time.Second, "bound on the undo of a create")
+	f.DurationVar(&c.DeleteTimeout, "delete-timeout", 30*time.Second, "bound on a deletion")
+	f.Float32Var(&c.ClusterQPS, "cluster-qps", 100, "calls to the API server per second")
+	f.IntVar(&c.ClusterBurst, "cluster-burst", 200, "calls to the API server in a burst")
+	p.env("tls-ca", "runtime-class-name", "enable-auth", "create-timeout", "probe-timeout", "collect-interval",
+		"undo-timeout", "delete-timeout", "cluster-qps", "cluster-burst")
+
+	if err := p.parse(args, getenv); err != nil {
+		return WorkloadManager{}, err
+	}
+	raw.resolve()
+	raw.warnSPIFFE(c.TLS.CA != "")
+	return c, errors.Join(append(p.problems, c.Validate())...)
+}
+
+// Validate returns every problem at once, each with the option's name.
+func (c WorkloadManager) Validate() error {
+	v := &checks{}
+	v.common(c.Common)
+	v.positive("create-timeout", c.CreateTimeout)
+	v.positive("probe-timeout", c.ProbeTimeout)
+	v.require(c.ProbeTimeout <= c.CreateTimeout, "probe-timeout", "longer than --create-timeout, which includes it")
+	v.positive("collect-interval", c.CollectInterval)
+	v.positive("undo-timeout", c.UndoTimeout)
+	v.positive("delete-timeout", c.DeleteTimeout)
+	v.require(c.ClusterQPS > 0, "cluster-qps", "must be more than 0")
+	v.require(c.ClusterBurst > 0, "cluster-burst", "must be more than 0")
+	notYet(v, c)
+	return v.err()
+}

@@ -1,0 +1,147 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/utils/clock"
+)
+
+// statusClientClosed stands in logs where the client went away before it got
+// an answer. It is never sent.
+const statusClientClosed = 499
+
+// Record is what the handlers of a request add to its access record. Its
+// methods may be called from several goroutines.
+type Record struct {
+	mu      sync.Mutex
+	session string
+	route   string
+	code    string
+	status  int
+	cause   error
+	level   zapcore.Level
+}
+
+type recordKey struct{}
+
+// RecordFrom is the record of the request that ctx belongs to. Outside of
+// AccessLog it is one that nobody reads, never nil.
+func RecordFrom(ctx context.Context) *Record {
+	if r, ok := ctx.Value(recordKey{}).(*Record); ok {
+		return r
+	}
+	return &Record{}
+}
+
+// SetSession names the session that the request belongs to.
+func (r *Record) SetSession(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = id
+}
+
+// SetRoute names the route where the pattern of the router does not tell.
+func (r *Record) SetRoute(pattern string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.route = pattern
+}
+
+// SetStatus replaces the status that was sent, for one that never can be.
+func (r *Record) SetStatus(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+// Fail says how the request failed: the public code, the private cause (may
+// be nil) and the level that the record is logged at.
+func (r *Record) Fail(code string, cause error, level zapcore.Level) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.code, r.cause, r.level = code, cause, level
+}
+
+// AccessLog writes one record for each request, when it is over. Requests for
+// the quiet paths are logged at debug. Use it within the chi router, whose
+// pattern names the route.
+func AccessLog(clk clock.PassiveClock, log *zap.Logger, quiet ...string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rec, entry, start := record(w), &Record{}, clk.Now()
+			returned := false
+			req := r.WithContext(context.WithValue(r.Context(), recordKey{}, entry))
+			if slices.Contains(quiet, r.URL.Path) {
+				entry.level = zapcore.DebugLevel
+			}
+			// Deferred: a request that ends in a panic has a record as well.
+			defer func() {
+				entry.write(log, req, rec, clk.Since(start), returned)
+			}()
+			next.ServeHTTP(rec, req)
+			returned = true
+		})
+	}
+}
+
+// write logs the record. returned is false when the handler panicked, which
+// breaks the connection off.
+func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took time.Duration, returned bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	checked := log.Check(r.level, "request")
+	if checked == nil {
+		return
+	}
+	fields := []zap.Field{
+		zap.String("method", req.Method),
+		zap.String("route", r.pattern(req)),
+		zap.Int("status", r.answered(req, rec, returned)),
+		zap.Int64("bytes", rec.bytes),
+		zap.Duration("duration", took),
+		zap.String("session", r.session),
+		zap.String("code", r.code),
+		zap.String("requestId", RequestIDFrom(req.Context())),
+	}
+	if !returned {
+		fields = append(fields, zap.Bool("aborted", true))
+	}
+	if r.cause != nil {
+		fields = append(fields, zap.Error(r.cause))
+	}
+	checked.Write(fields...)
+}
+
+func (r *Record) pattern(req *http.Request) string {
+	if r.route != "" {
+		return r.route
+	}
+	if routes := chi.RouteContext(req.Context()); routes != nil {
+		return routes.RoutePattern()
+	}
+	return ""
+}
+
+// answered is the status as the client saw it; 0 when it saw none.
+func (r *Record) answered(req *http.Request, rec *recorder, returned bool) int {
+	switch {
+	case r.status != 0:
+		return r.status
+	case rec.status != 0:
+		return rec.status
+	case errors.Is(req.Context().Err(), context.Canceled):
+		return statusClientClosed
+	case !returned:
+		return 0
+	default:
+		return http.StatusOK // the server sends it when the handler returns
+	}
+}

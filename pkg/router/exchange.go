@@ -1,0 +1,62 @@
+package router
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/auth"
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// exchange is what the router knows of one request. It belongs to the
+// handler's goroutine; only clientErr is written by the transport's.
+type exchange struct {
+	invocation
+	// query goes to the sandbox; marked: with a question mark.
+	query  string
+	marked bool
+	user   auth.Principal
+	// id of the session, as soon as it is known.
+	id string
+	// session is the row last read. Zero until there is one.
+	session session.Session
+	to      destination
+	// answer is the header of the answer to the client.
+	answer http.Header
+	slot   *slot
+	flight *Flight
+	// clientErr is set when reading the request's body failed.
+	clientErr atomic.Pointer[error]
+}
+
+// stamp writes the headers that every answer of a session bears, over
+// whatever the sandbox may have said there.
+func (x *exchange) stamp(h http.Header) {
+	if x == nil || x.id == "" {
+		return
+	}
+	h.Set(api.HeaderSessionID, x.id)
+	h.Del(api.HeaderSessionGeneration)
+	if x.session.ID != "" {
+		h.Set(api.HeaderSessionGeneration, strconv.FormatInt(x.session.Generation, 10))
+	}
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// exchangeFrom returns the request's exchange. Nothing gets to the proxy
+// without one.
+func exchangeFrom(ctx context.Context) *exchange {
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		panic("router: a request got to the proxy without its exchange")
+	}
+	return x
+}

@@ -1,0 +1,114 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/agentcube/agentcube/pkg/httpserver"
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// invocations serves every request whose path, as sent, is an invocation, and
+// passes on the others.
+func (rt *Router) invocations(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, query, marked := rawTarget(r)
+		inv, ok := parseInvocation(path)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		httpserver.RecordFrom(r.Context()).SetRoute("/v1/namespaces/{namespace}/{kind}/{name}/invocations/*")
+		if inv.path == "" {
+			redirect(w, r, path, query, marked)
+			return
+		}
+		rt.invoke(w, r, &exchange{invocation: inv, query: query, marked: marked})
+	})
+}
+
+// redirect adds the missing slash. Only GET and HEAD may be repeated as a GET.
+func redirect(w http.ResponseWriter, r *http.Request, path, query string, marked bool) {
+	location := path + "/"
+	if marked {
+		location += "?" + query
+	}
+	status := http.StatusTemporaryRedirect
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		status = http.StatusMovedPermanently
+	}
+	http.Redirect(w, r, location, status)
+}
+
+// invoke is the life of one request: resolve, check, forward.
+func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
+	if x.slot = rt.limiter.acquire(); x.slot == nil {
+		rt.fail(w, r, x, errOverloaded)
+		return
+	}
+	defer x.slot.release()
+	if err := rt.prepare(r, x); err != nil {
+		rt.fail(w, r, x, err)
+		return
+	}
+	x.answer = w.Header()
+	x.flight = rt.Activity.Begin(x.id)
+	defer x.flight.End()
+	// The copy carries the exchange to the proxy's hooks.
+	rt.proxy.ServeHTTP(w, r.WithContext(withExchange(r.Context(), x)))
+}
+
+// prepare fills the exchange in: caller, session, destination.
+func (rt *Router) prepare(r *http.Request, x *exchange) (err error) {
+	ctx := r.Context()
+	if rt.Authenticator != nil {
+		if x.user, err = rt.Authenticator.Authenticate(ctx, r.Header.Get("Authorization")); err != nil {
+			return err
+		}
+	}
+	ref := sessionReference(r.Header, x.query)
+	if rest, values := cutParameter(x.query); len(values) > 0 {
+		// A question mark that held nothing else goes with the parameter.
+		x.query, x.marked = rest, rest != ""
+	}
+	if err := rt.resolve(ctx, x, ref); err != nil {
+		return err
+	}
+	return rt.aim(x)
+}
+
+// resolve finds the session's row. A session that the caller names is never
+// replaced by another one.
+func (rt *Router) resolve(ctx context.Context, x *exchange, ref reference) (err error) {
+	record := httpserver.RecordFrom(ctx)
+	switch {
+	case ref.given && ref.id == "":
+		return &public{errSessionNotFound, "the session id is not valid"}
+	case ref.given:
+		x.id = ref.id
+	default:
+		if x.id, err = rt.Creator.Create(ctx, x.workload, x.user.Subject); err != nil {
+			return err
+		}
+	}
+	record.SetSession(x.id)
+	x.session, err = rt.lookup(ctx, x.id)
+	return err
+}
+
+// lookup reads a row. An error of the store's is never taken for an absence.
+func (rt *Router) lookup(ctx context.Context, id string) (session.Session, error) {
+	s, err := rt.Store.Get(ctx, id)
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return session.Session{}, notFound(id)
+	case errors.Is(err, session.ErrCorrupt):
+		return session.Session{}, fmt.Errorf("reading session %s: %w", id, err)
+	case err != nil:
+		return session.Session{}, fmt.Errorf("%w: %w", errStore, err)
+	}
+	s.ID = id // the key is what was asked for, whatever the row says
+	return s, nil
+}

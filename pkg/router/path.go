@@ -1,0 +1,95 @@
+package router
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// Kinds as they stand in a path.
+var pathKinds = map[string]string{
+	"agent-runtimes":    session.KindAgentRuntime,
+	"code-interpreters": session.KindCodeInterpreter,
+}
+
+// invocation is what a request's path says.
+type invocation struct {
+	workload session.WorkloadRef
+	// path is what follows /invocations, byte for byte. Empty: the slash is
+	// missing.
+	path string
+}
+
+// parseInvocation takes a path as it was sent apart:
+//
+//	/v1/namespaces/{ns}/agent-runtimes/{name}/invocations/{path…}
+//
+// Nothing is cleaned or decoded but the names: the path after /invocations
+// belongs to the sandbox.
+func parseInvocation(raw string) (invocation, bool) {
+	rest, ok := strings.CutPrefix(raw, "/v1/namespaces/")
+	if !ok {
+		return invocation{}, false
+	}
+	namespace, rest, ok := cutName(rest)
+	if !ok {
+		return invocation{}, false
+	}
+	kind, rest, _ := strings.Cut(rest, "/")
+	name, rest, ok := cutName(rest)
+	if !ok || pathKinds[kind] == "" {
+		return invocation{}, false
+	}
+	rest, ok = strings.CutPrefix(rest, "invocations")
+	if !ok || (rest != "" && rest[0] != '/') {
+		return invocation{}, false
+	}
+	return invocation{
+		workload: session.WorkloadRef{Kind: pathKinds[kind], Namespace: namespace, Name: name},
+		path:     rest,
+	}, true
+}
+
+// cutName cuts the next segment off and decodes it. Whether it can name
+// anything is for the workload-manager to say.
+func cutName(path string) (name, rest string, ok bool) {
+	segment, rest, ok := strings.Cut(path, "/")
+	if !ok {
+		return "", "", false
+	}
+	name, err := url.PathUnescape(segment)
+	if err != nil || name == "" || name == "." || name == ".." {
+		return "", "", false
+	}
+	return name, rest, true
+}
+
+// rawTarget returns path and query as they stand in the request line; marked
+// reports a question mark. A request line with a whole URL (as proxies get
+// it) has been taken apart by net/http.
+func rawTarget(r *http.Request) (path, query string, marked bool) {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return strings.Cut(r.RequestURI, "?")
+	}
+	return r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery || r.URL.RawQuery != ""
+}
+
+// sandboxURL is a URL whose request line has path and query byte for byte.
+func sandboxURL(scheme, endpoint, path, query string, marked bool) *url.URL {
+	u := &url.URL{Scheme: scheme, Host: endpoint, RawQuery: query, ForceQuery: marked}
+	decoded, err := url.PathUnescape(path)
+	u.Path, u.RawPath = decoded, path
+	if err == nil && u.EscapedPath() == path {
+		return u
+	}
+	// net/url would escape what the client left bare ("|", UTF-8). An opaque
+	// URL is sent as it is, except that it may not begin with two slashes:
+	// then the request line has to name the host too.
+	u.Opaque = path
+	if strings.HasPrefix(path, "//") {
+		u.Opaque = "//" + endpoint + path
+	}
+	return u
+}

@@ -1,0 +1,71 @@
+package router
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/agentcube/agentcube/pkg/httpserver"
+)
+
+// Paths that are asked all the time and say nothing in a log.
+var quietPaths = []string{"/health/live", "/health/ready", "/livez", "/readyz", "/metrics"}
+
+// Handler returns every route and middleware. The order:
+//
+//  1. the request id, which every later record and answer carries;
+//  2. the access record, around everything that can fail;
+//  3. recovery, inside the record so that a panic is in it;
+//  4. invocations, recognised by the path as it was sent. They come before
+//     chi's own routing, which knows a fixed list of methods and matches the
+//     decoded path;
+//  5. the fixed routes, which no concurrency limit reaches.
+func (rt *Router) Handler() http.Handler {
+	r := chi.NewRouter()
+	r.Use(
+		httpserver.RequestID,
+		httpserver.AccessLog(rt.clock, rt.log, quietPaths...),
+		httpserver.Recover(rt.log, rt.answer(errPanic)),
+		rt.invocations,
+	)
+	r.Get("/health/live", httpserver.Status("alive"))
+	r.Get("/health/ready", rt.healthReady)
+	r.Get("/livez", httpserver.Status("ok"))
+	r.Get("/readyz", rt.Health.Readyz)
+	r.Method(http.MethodGet, "/metrics", rt.Metrics)
+	r.NotFound(rt.answer(errNoRoute))
+	r.MethodNotAllowed(rt.answer(errMethod))
+	return r
+}
+
+// answer is a handler that always fails with err.
+func (rt *Router) answer(err error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { rt.fail(w, r, nil, err) }
+}
+
+// healthReady answers exactly what existing installations probe for, with the
+// status of /readyz.
+func (rt *Router) healthReady(w http.ResponseWriter, r *http.Request) {
+	probe := statusOnly{header: http.Header{}}
+	rt.Health.Readyz(&probe, r)
+	if probe.status != 0 && probe.status != http.StatusOK {
+		rt.Health.Readyz(w, r)
+		return
+	}
+	httpserver.Status("ready")(w, r)
+}
+
+// statusOnly is a ResponseWriter that keeps nothing but the status.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+func (s *statusOnly) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+}

@@ -1,0 +1,101 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// waiting are the requests whose sandbox has not begun to answer. A sandbox
+// may take its time, but one that is gone often leaves a connection that
+// nobody closes: what is sent into it is sent again by the kernel for a
+// quarter of an hour. Only the store can tell the two apart.
+type waiting struct {
+	mu  sync.Mutex // guards set
+	set map[*wait]struct{}
+}
+
+// wait is one such request. It is not changed once it is in the set.
+type wait struct {
+	row    session.Session
+	x      *exchange
+	to     destination
+	since  time.Time
+	cancel context.CancelCauseFunc
+}
+
+func (w *waiting) add(one *wait) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set[one] = struct{}{}
+}
+
+func (w *waiting) remove(one *wait) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.set, one)
+}
+
+// since lists the waits that began no later than t.
+func (w *waiting) since(t time.Time) []*wait {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var old []*wait
+	for one := range w.set {
+		if !one.since.After(t) {
+			old = append(old, one)
+		}
+	}
+	return old
+}
+
+// Run ends requests that wait for a sandbox which, by the store, is gone. It
+// looks at those that have waited for a dial timeout, as often as that, and
+// returns nil when ctx ends.
+func (rt *Router) Run(ctx context.Context) error {
+	period := rt.opts.DialTimeout
+	ticker := rt.clock.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+		for _, one := range rt.waiting.since(rt.clock.Now().Add(-period)) {
+			if err := rt.left(ctx, one); err != nil {
+				one.cancel(err)
+			}
+		}
+	}
+}
+
+// left returns an error if the session has left the sandbox that is waited
+// for. A store that cannot be asked proves nothing, and neither does a
+// sandbox that is not ready while it still has its address: it may be busy
+// with this very request.
+func (rt *Router) left(ctx context.Context, one *wait) error {
+	s, err := rt.lookup(ctx, one.row.ID)
+	switch {
+	case errors.Is(err, errSessionNotFound):
+		return err
+	case err != nil:
+		return nil //nolint:nilerr // it proves nothing
+	case s.State == session.StateDeleting:
+		return notFound(s.ID)
+	}
+	if s.Generation == one.row.Generation {
+		for _, p := range s.EntryPoints {
+			if p.Endpoint == one.to.endpoint {
+				return nil
+			}
+		}
+	}
+	if err := check(s, one.x.workload, one.x.user, rt.clock.Now()); err != nil {
+		return err
+	}
+	return errReplaced
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/agentcube/agentcube/pkg/auth"
+	"github.com/agentcube/agentcube/pkg/config"
+	"github.com/agentcube/agentcube/pkg/httpserver"
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/store"
+	"github.com/agentcube/agentcube/pkg/telemetry"
+	"github.com/agentcube/agentcube/pkg/workload"
+	"github.com/agentcube/agentcube/pkg/workloadmanager"
+)
+
+// clients are the ways to the API server.
+type clients struct {
+	dynamic   dynamic.Interface
+	kube      kubernetes.Interface
+	discovery discovery.DiscoveryInterface
+}
+
+// app is the workload-manager put together.
+type app struct {
+	cfg     config.WorkloadManager
+	log     *zap.Logger
+	clock   clock.RealClock
+	process string
+	clients clients
+
+	health   *httpserver.Health
+	verifier *auth.Verifier
+	lister   *workload.Lister
+	store    *store.Redis
+	sessions *lateSessions
+	server   *httpserver.Server
+}
+
+// Run serves until ctx ends, and returns when everything has stopped. onListen,
+// if not nil, is told the address.
+func Run(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger, onListen func(net.Addr)) error {
+	for _, warning := range cfg.Warnings {
+		log.Warn(warning)
+	}
+	a, err := newApp(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	log.Info("workload-manager listens", zap.Stringer("address", a.server.Addr()),
+		zap.Stringer("build", telemetry.ReadBuild()), zap.String("process", a.process))
+	if onListen != nil {
+		onListen(a.server.Addr())
+	}
+	return a.run(ctx)
+}
+
+func newApp(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger) (*app, error) {
+	a := &app{cfg: cfg, log: log, process: processID(), sessions: &lateSessions{}}
+	var err error
+	if a.clients, err = newClients(cfg); err != nil {
+		return nil, err
+	}
+	a.health = httpserver.NewHealth(a.clock, log)
+	a.verifier = auth.NewVerifier(a.clock, a.clients.kube, cfg.SecretNamespace(), log)
+	a.lister = workload.NewLister(a.clock, a.clients.dynamic, a.clients.discovery, log)
+	a.store = newStore(cfg, a.clock)
+	a.health.Detail("store", a.store.Ping)
+	a.health.Detail("cluster", a.sessions.served)
+	a.health.Detail("identity-key", func(context.Context) error {
+		if _, ok := a.verifier.PublicKey(); !ok {
+			return auth.ErrNoKey
+		}
+		return nil
+	})
+	if err := a.listen(ctx); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// listen opens the listener before anything runs, so that a taken port or a
+// bad certificate is an error at once.
+func (a *app) listen(ctx context.Context) error {
+	options := httpserver.Options{
+		Addr: fmt.Sprintf(":%d", a.cfg.Port),
+		Handler: workloadmanager.New(workloadmanager.Config{
+			Clock: a.clock, Log: a.log, Sessions: a.sessions, Templates: a.lister, Identity: a.verifier,
+			Health:           a.health,
+			Metrics:          telemetry.MetricsHandler(telemetry.NewRegistry("workload-manager", telemetry.ReadBuild())),
+			RuntimeClassName: a.cfg.RuntimeClassName,
+		}),
+		Health:       a.health,
+		DrainDelay:   a.cfg.DrainDelay,
+		DrainTimeout: a.cfg.DrainTimeout,
+	}
+	if a.cfg.TLS.Enabled {
+		files := auth.TLSFiles{Cert: a.cfg.TLS.Cert, Key: a.cfg.TLS.Key, CA: a.cfg.TLS.CA}
+		peer := auth.SPIFFEID(a.cfg.SPIFFETrustDomain, a.cfg.SPIFFENamespace(), auth.ServiceAccountRouter)
+		var err error
+		if options.TLS, err = auth.ServerTLS(a.clock, files, peer, a.log); err != nil {
+			return fmt.Errorf("setting up TLS: %w", err)
+		}
+	}
+	server, err := httpserver.Listen(ctx, a.clock, options, a.log)
+	a.server = server
+	return err
+}
+
+// run holds the order of start and stop.
+//
+// Start: 1. the listener is open already; 2. the HTTP server answers, and says
+// that it is starting; 3. the store is waited for; 4. agent-sandbox is waited
+// for in the background, creates answer 503 meanwhile; 5. ready.
+//
+// Stop, in the reverse order of who needs whom: 1. readiness fails, and after
+// a delay HTTP drains, creates under way included; 2. the work stops: the
+// collector, the elector, the syncs and the undos that outlived their
+// requests; 3. the watches stop, which all of these need; 4. the store closes.
+func (a *app) run(ctx context.Context) error {
+	watchCtx, stopWatches := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatches()
+	workCtx, stopWork := context.WithCancel(watchCtx)
+	defer stopWork()
+
+	var watches, work errgroup.Group
+	watches.Go(func() error { return a.verifier.Run(watchCtx) })
+	watches.Go(func() error { return a.lister.Run(watchCtx) })
+	work.Go(func() error { return a.startWork(workCtx, watchCtx, &watches) })
+
+	serveErr := a.server.Run(ctx) // stop 1
+	stopWork()                    // stop 2
+	workErr := work.Wait()
+	drainErr := a.sessions.wait(watchCtx, a.cfg.UndoTimeout)
+	stopWatches() // stop 3
+	watchErr := watches.Wait()
+	return errors.Join(serveErr, workErr, drainErr, watchErr, a.store.Close()) // stop 4
+}
+
+func newClients(cfg config.WorkloadManager) (clients, error) {
+	restConfig, err := sandbox.RESTConfig(cfg.Kubeconfig)
+	if err != nil {
+		return clients{}, fmt.Errorf("configuring the cluster's client: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = cfg.ClusterQPS, cfg.ClusterBurst
+	restConfig.UserAgent = "agentcube-workload-manager/" + telemetry.ReadBuild().Version
+	httpClient, err := rest.HTTPClientFor(restConfig)
+	if err != nil {
+		return clients{}, fmt.Errorf("configuring the cluster's client: %w", err)
+	}
+	var c clients
+	if c.dynamic, err = dynamic.NewForConfigAndClient(restConfig, httpClient); err != nil {
+		return clients{}, err
+	}
+	if c.kube, err = kubernetes.NewForConfigAndClient(restConfig, httpClient); err != nil {
+		return clients{}, err
+	}
+	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(restConfig, httpClient)
+	return c, err
+}
+
+func newStore(cfg config.WorkloadManager, clk clock.Clock) *store.Redis {
+	options := store.Options{CallTimeout: cfg.Store.Timeout, CreateBound: createIsOver(cfg)}
+	client := store.Client(store.Config{
+		Addrs: []string{cfg.Store.Addr}, Password: cfg.Store.Password, Options: options,
+	})
+	return store.New(clk, client, options)
+}
+
+// processID names this process's heartbeat: the host for the operator, and
+// what no restart repeats.
+func processID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "-" + uuid.NewString()[:8]
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/agentcube/agentcube/pkg/config"
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/workload"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/gc"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/reconcile"
+)
+
+// Sizes and intervals that nobody has needed to set yet.
+const (
+	syncWorkers     = 16
+	collectWorkers  = 16
+	collectPage     = 200
+	indexInterval   = 5 * time.Minute
+	outagePause     = 30 * time.Second
+	unknownBound    = 90 * time.Second
+	heartbeatPeriod = 5 * time.Second
+)
+
+// createIsOver is when no create can be under way any more: its bound, its
+// undo, and a margin for a process that was slow to notice.
+func createIsOver(cfg config.WorkloadManager) time.Duration {
+	return cfg.CreateTimeout + cfg.UndoTimeout + 10*time.Second
+}
+
+// startWork waits for the store and for agent-sandbox, then runs everything
+// that works on sessions until ctx ends. The watch that the work needs runs in
+// watches, on watchCtx, since it must outlive the work.
+func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) error {
+	if err := a.store.Wait(ctx); err != nil {
+		return nil // ctx ended
+	}
+	a.health.Ready()
+	installation, err := a.installation(ctx)
+	if err != nil {
+		return nil
+	}
+	served, err := sandbox.WaitServed(ctx, a.clients.discovery, a.clock)
+	if err != nil {
+		return nil
+	}
+	a.log.Info("agent-sandbox is served", zap.String("version", served.Version), zap.String("installation", installation))
+
+	client := sandbox.NewClient(a.clients.dynamic, served, sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
+	watcher, err := sandbox.NewWatcher(a.clients.dynamic, served, sandbox.WatcherOptions{})
+	if err != nil {
+		return err
+	}
+	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
+	provisioner := provision.New(a.clock, a.log, a.store, client, watcher, client, dialer, provision.Options{
+		Process: a.process, Installation: installation,
+		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
+		UnknownBound: unknownBound,
+	})
+	reconciler := reconcile.New(a.clock, a.log, a.store, client, watcher, provisioner, reconcile.Options{
+		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
+	})
+	watcher.OnEvent(reconciler.Enqueue)
+	collector := gc.New(a.clock, a.log, a.store, a.store, a.store, provisioner, gc.Options{
+		Interval: a.cfg.CollectInterval, IndexInterval: indexInterval, Page: collectPage, Workers: collectWorkers,
+		CreateBound: createIsOver(a.cfg), UnknownBound: unknownBound, OutagePause: outagePause,
+	})
+	templates := a.templates(served)
+
+	var work errgroup.Group
+	// The heartbeat comes first: a placeholder without one is undone.
+	if err := a.store.Beat(ctx, a.process); err != nil {
+		a.log.Warn("heartbeat not written yet", zap.Error(err))
+	}
+	work.Go(func() error { return a.heartbeat(ctx) })
+	watches.Go(func() error { return watcher.Run(watchCtx) })
+	if err := watcher.WaitForSync(ctx); err != nil {
+		return work.Wait()
+	}
+	a.sessions.provisioner.Store(provisioner)
+	work.Go(func() error { return reconciler.Run(ctx) })
+	work.Go(func() error {
+		return a.lead(ctx, func(ctx context.Context) error {
+			var leading errgroup.Group
+			leading.Go(func() error { return collector.Run(ctx) })
+			leading.Go(func() error { return templates.Run(ctx) })
+			return leading.Wait()
+		})
+	})
+	return work.Wait()
+}
+
+func (a *app) templates(served sandbox.API) *workload.Reconciler {
+	return workload.NewReconciler(workload.ReconcilerConfig{
+		Clock:        a.clock,
+		Client:       a.clients.dynamic,
+		Discovery:    a.clients.discovery,
+		AgentSandbox: func() (sandbox.API, error) { return served, nil },
+		Pools: func(api sandbox.API) workload.Pools {
+			return sandbox.NewClient(a.clients.dynamic, api, sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
+		},
+		Keys:         a.verifier,
+		RuntimeClass: a.cfg.RuntimeClassName,
+		Log:          a.log,
+	})
+}
+
+// installation reads the id that every object of this installation bears.
+func (a *app) installation(ctx context.Context) (string, error) {
+	for {
+		id, err := a.store.Installation(ctx)
+		if err == nil {
+			return id, nil
+		}
+		a.log.Warn("could not read the installation's id yet", zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-a.clock.After(time.Second):
+		}
+	}
+}
+
+// heartbeat shows that the creator of our placeholders lives.
+func (a *app) heartbeat(ctx context.Context) error {
+	ticker := a.clock.NewTicker(heartbeatPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+		if err := a.store.Beat(ctx, a.process); err != nil && ctx.Err() == nil {
+			a.log.Warn("heartbeat not written", zap.Error(err))
+		}
+	}
+}
+
+// newer compares resource versions of one object. What cannot be compared is
+// taken as not newer: the refresh is then written, and a later event mends it.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}

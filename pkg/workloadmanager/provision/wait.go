@@ -1,0 +1,165 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// waitReady returns the object once it is ready and has an address. It is
+// subscribe, re-check, select; a direct read at an interval guards against a
+// watch that has silently stopped, and reads the row too, so that a deletion
+// on another replica ends the create.
+func (p *Provisioner) waitReady(ctx context.Context, c *creation) (sandbox.Object, error) {
+	changed, unsubscribe := p.watcher.Subscribe(c.row.Object)
+	defer unsubscribe()
+	ticker := p.clock.NewTicker(p.options.DirectRead)
+	defer ticker.Stop()
+	seen := false
+	for {
+		object, cached := p.watcher.Get(c.row.Object)
+		cached = cached && object.Ref.UID == c.row.Object.UID
+		if !cached && seen {
+			// It was there and is not any more. Only a direct read tells
+			// whether it is gone or lost its label.
+			var err error
+			if object, err = p.directRead(ctx, c); err != nil {
+				return sandbox.Object{}, err
+			}
+			cached = object.Ref.UID != ""
+		}
+		seen = seen || cached
+		if cached {
+			if done, err := p.judge(ctx, c, &object); done || err != nil {
+				return object, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return sandbox.Object{}, context.Cause(ctx)
+		case <-changed:
+			// Something happened to the object: if the cache has not got it,
+			// it went.
+			seen = true
+		case <-ticker.C():
+			if err := p.checkRow(ctx, c); err != nil {
+				return sandbox.Object{}, err
+			}
+			object, err := p.directRead(ctx, c)
+			if err != nil {
+				return sandbox.Object{}, err
+			}
+			if done, err := p.judge(ctx, c, &object); done || err != nil {
+				return object, err
+			}
+		}
+	}
+}
+
+// judge decides whether the object is ready, hopeless, or to be waited for.
+func (p *Provisioner) judge(ctx context.Context, c *creation, object *sandbox.Object) (ready bool, err error) {
+	switch {
+	case object.Ref.UID == "":
+		return false, nil
+	case object.Deleting:
+		return false, fmt.Errorf("%s is being deleted: %w", object.Ref, ErrDeleted)
+	case object.Failure != nil:
+		return false, &FailedError{Reason: object.Failure.Reason, Message: object.Failure.Message, Quota: object.Failure.Quota}
+	case object.Ready && len(object.Addresses) > 0 && object.SandboxName != "":
+		return p.identify(ctx, object)
+	case object.PoolMissing():
+		return false, p.checkPool(ctx, c, *object)
+	}
+	if object.Message != "" {
+		c.waiting = fmt.Sprintf("the sandbox to become ready (%s: %s)", object.Reason, object.Message)
+	}
+	return false, nil
+}
+
+// checkPool ends the wait when the pool that was there is there no more, or is
+// a newer one than the claim. A controller that has not seen an older pool yet
+// says the same, and heals.
+func (p *Provisioner) checkPool(ctx context.Context, c *creation, object sandbox.Object) error {
+	created, err := p.pools.PoolCreated(ctx, c.row.Workload.Namespace, c.row.Workload.Name)
+	switch {
+	case err == nil && !created.After(object.CreatedAt):
+		return nil
+	case err == nil, errors.Is(err, sandbox.ErrNotFound):
+		return &FailedError{Reason: object.Reason, Message: object.Message}
+	default:
+		p.log.Warn("could not look at the warm pool of a waiting session",
+			zap.String("session", c.row.ID), zap.Error(err))
+		return nil
+	}
+}
+
+// directRead asks the API server. An API server that does not answer ends
+// nothing: the create bound does. The zero Object means it does not know.
+func (p *Provisioner) directRead(ctx context.Context, c *creation) (sandbox.Object, error) {
+	object, err := p.cluster.Get(ctx, c.row.Object)
+	switch {
+	case errors.Is(err, sandbox.ErrNotFound):
+		return sandbox.Object{}, fmt.Errorf("%s is gone: %w", c.row.Object, ErrDeleted)
+	case err != nil:
+		if ctx.Err() != nil {
+			return sandbox.Object{}, context.Cause(ctx)
+		}
+		p.log.Warn("could not read the object of a waiting session",
+			zap.String("session", c.row.ID), zap.Stringer("object", c.row.Object), zap.Error(err))
+		return sandbox.Object{}, nil
+	case object.Ref.UID != c.row.Object.UID:
+		return sandbox.Object{}, fmt.Errorf("%s was replaced: %w", c.row.Object, ErrDeleted)
+	}
+	return object, nil
+}
+
+func (p *Provisioner) checkRow(ctx context.Context, c *creation) error {
+	row, err := p.store.Get(ctx, c.row.ID)
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return fmt.Errorf("the row is gone: %w", ErrDeleted)
+	case err != nil:
+		// The commit will find out.
+		return nil
+	case row.State != session.StateCreating:
+		return fmt.Errorf("the row is %s: %w", row.State, ErrDeleted)
+	}
+	return nil
+}
+
+// identify reads the UID of a claim's sandbox, which is the sandbox's identity
+// and which the claim does not tell. A sandbox that is gone is one that the
+// claim has not noticed to be gone yet: it will bind another.
+func (p *Provisioner) identify(ctx context.Context, object *sandbox.Object) (ready bool, err error) {
+	if object.SandboxUID != "" {
+		return true, nil
+	}
+	err = p.retry(ctx, func(ctx context.Context) error {
+		var err error
+		object.SandboxUID, err = p.cluster.SandboxUID(ctx, object.Ref.Namespace, object.SandboxName)
+		return err
+	})
+	if errors.Is(err, sandbox.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading sandbox %s of %s: %w", object.SandboxName, object.Ref, err)
+	}
+	return true, nil
+}
+
+// observe turns a ready object into what the row is to say.
+func observe(object sandbox.Object) session.Observed {
+	return session.Observed{
+		State:           session.StateReady,
+		Object:          object.Ref,
+		Sandbox:         session.SandboxRef{Name: object.SandboxName, UID: object.SandboxUID},
+		Address:         object.Addresses[0],
+		ResourceVersion: object.ResourceVersion,
+	}
+}

@@ -1,0 +1,157 @@
+// Package reconcile keeps live sessions true to the cluster: it follows the
+// objects that carry them and purges, refreshes or ends the session of each.
+//
+// It decides from the present state, never from the event that woke it, and
+// touches a row only while the row names the very object it looked at. It
+// neither creates sessions (provision) nor watches the clock (gc).
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// Store is where sessions are recorded.
+type Store interface {
+	Get(ctx context.Context, id string) (session.Session, error)
+	Update(ctx context.Context, id string, change func(*session.Session) error) (session.Session, error)
+	Remove(ctx context.Context, id string, guard func(session.Session) error) error
+}
+
+// Cluster reads objects past the cache.
+type Cluster interface {
+	Get(ctx context.Context, ref session.ObjectRef) (sandbox.Object, error)
+	SandboxUID(ctx context.Context, namespace, name string) (string, error)
+	SetSessionLabel(ctx context.Context, ref session.ObjectRef, sessionID string) error
+}
+
+// Cache is the local view of the objects.
+type Cache interface {
+	Get(ref session.ObjectRef) (sandbox.Object, bool)
+}
+
+// Finisher deletes the object and then the row of a session that is marked as
+// deleting.
+type Finisher interface {
+	Finish(ctx context.Context, row session.Session, abandoned bool) error
+}
+
+// Options of a Reconciler.
+type Options struct {
+	// Workers run so many syncs at a time.
+	Workers int
+	// SyncBound is for one sync.
+	SyncBound time.Duration
+	// Newer compares resource versions.
+	Newer func(a, b string) bool
+}
+
+// Back-off of a sync that failed. The default of client-go goes to a thousand
+// seconds, in which the store would lie.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// creatingRetry is when a session that was still being created is looked at
+// again.
+const creatingRetry = time.Second
+
+// errCreating: what the object shows cannot be written into the row yet.
+var errCreating = errors.New("session is being created")
+
+// key is one session's object. It is comparable, so that the queue merges
+// what happens to one object. absent keys are apart from the others: the
+// object may be gone while one of the same name is there.
+type key struct {
+	ref       session.ObjectRef
+	sessionID string
+	absent    bool
+}
+
+// Reconciler syncs sessions from a work queue.
+type Reconciler struct {
+	log      *zap.Logger
+	store    Store
+	cluster  Cluster
+	cache    Cache
+	finisher Finisher
+	options  Options
+	queue    workqueue.TypedRateLimitingInterface[key]
+}
+
+// New returns a Reconciler. It starts nothing; its Enqueue is to be called
+// with every event of the objects.
+func New(clk clock.WithTicker, log *zap.Logger, store Store, cluster Cluster, cache Cache, finisher Finisher,
+	options Options,
+) *Reconciler {
+	return &Reconciler{
+		log: log, store: store, cluster: cluster, cache: cache, finisher: finisher, options: options,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry),
+			workqueue.TypedRateLimitingQueueConfig[key]{Name: "sessions", Clock: clk}),
+	}
+}
+
+// Enqueue notes that something happened to an object. It does not block.
+func (r *Reconciler) Enqueue(e sandbox.Event) {
+	if !session.ValidID(e.Object.SessionID) {
+		return
+	}
+	r.queue.Add(key{ref: e.Object.Ref, sessionID: e.Object.SessionID, absent: e.Deleted})
+}
+
+// Len is the number of objects that wait to be synced.
+func (r *Reconciler) Len() int { return r.queue.Len() }
+
+// Run syncs until ctx ends, and returns when the syncs under way are done.
+func (r *Reconciler) Run(ctx context.Context) error {
+	var workers errgroup.Group
+	for range r.options.Workers {
+		workers.Go(func() error {
+			for r.next(ctx) {
+			}
+			return nil
+		})
+	}
+	<-ctx.Done()
+	r.queue.ShutDown()
+	return workers.Wait()
+}
+
+func (r *Reconciler) next(ctx context.Context) bool {
+	k, shutdown := r.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer r.queue.Done(k)
+	if ctx.Err() != nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.SyncBound)
+	defer cancel()
+	err := r.sync(ctx, k)
+	switch {
+	case err == nil:
+		r.queue.Forget(k)
+	case errors.Is(err, errCreating):
+		r.queue.Forget(k)
+		r.queue.AddAfter(k, creatingRetry)
+	case errors.Is(err, context.Canceled):
+		r.queue.AddRateLimited(k)
+	default:
+		r.log.Warn("session not in step with the cluster yet, trying again", zap.String("session", k.sessionID),
+			zap.Stringer("object", k.ref), zap.Int("failures", r.queue.NumRequeues(k)+1), zap.Error(err))
+		r.queue.AddRateLimited(k)
+	}
+	return true
+}

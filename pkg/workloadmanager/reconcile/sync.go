@@ -1,0 +1,176 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
+// sync makes the row of one session agree with its object.
+func (r *Reconciler) sync(ctx context.Context, k key) error {
+	row, err := r.store.Get(ctx, k.sessionID)
+	if errors.Is(err, session.ErrNotFound) {
+		// Its create was undone, or it was deleted: whoever did so deletes
+		// the object.
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading session %s: %w", k.sessionID, err)
+	}
+	// A label copied by hand names a row that knows nothing of the object.
+	if !row.Object.Same(k.ref) {
+		return nil
+	}
+	object, present := r.cache.Get(k.ref)
+	present = present && object.Ref.UID == k.ref.UID && object.SessionID == k.sessionID
+	if !present {
+		return r.syncAbsent(ctx, k, row)
+	}
+	return r.syncPresent(ctx, row, object)
+}
+
+// syncAbsent is for an object that the watch does not show any more. Its
+// label may be all that went: only a direct read tells.
+func (r *Reconciler) syncAbsent(ctx context.Context, k key, row session.Session) error {
+	object, err := r.cluster.Get(ctx, k.ref)
+	switch {
+	case errors.Is(err, sandbox.ErrNotFound), err == nil && object.Ref.UID != k.ref.UID:
+		return r.purge(ctx, row, k.ref)
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", k.ref, err)
+	case object.Deleting:
+		return r.purge(ctx, row, k.ref)
+	case object.SessionID != row.ID:
+		if row.Object.UID != k.ref.UID {
+			// Without a UID in the row nothing shows that the object is the
+			// session's.
+			return nil
+		}
+		r.log.Warn("the session's label was taken off its object; restoring it",
+			zap.String("session", row.ID), zap.Stringer("object", k.ref))
+		if err := r.cluster.SetSessionLabel(ctx, k.ref, row.ID); err != nil {
+			return fmt.Errorf("restoring the label of %s: %w", k.ref, err)
+		}
+		return nil
+	default:
+		return r.syncPresent(ctx, row, object)
+	}
+}
+
+func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, object sandbox.Object) error {
+	if object.Deleting {
+		return r.purge(ctx, row, object.Ref)
+	}
+	switch row.State {
+	case session.StateCreating:
+		// In the hands of the creator, whose commit may rest on an older
+		// object than this one.
+		return errCreating
+	case session.StateDeleting:
+		// In the hands of whoever deletes it.
+		return nil
+	case session.StateReady, session.StateNotReady, session.StateSuspended:
+	}
+	if object.Failure != nil && object.Failure.Ended {
+		return r.end(ctx, row, object)
+	}
+	observed, err := r.observe(ctx, object)
+	if err != nil {
+		return err
+	}
+	updated, err := r.store.Update(ctx, row.ID, session.Refresh(observed, r.options.Newer))
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrStale) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("refreshing session %s: %w", row.ID, err)
+	}
+	if updated.Revision != row.Revision {
+		r.log.Info("session refreshed", zap.String("session", row.ID), zap.Stringer("object", object.Ref),
+			zap.String("state", string(updated.State)), zap.String("reason", updated.Reason),
+			zap.Int64("generation", updated.Generation))
+	}
+	return nil
+}
+
+// observe reads what the object shows. The UID of a claim's sandbox is read
+// directly each time: another one may bear the same name.
+func (r *Reconciler) observe(ctx context.Context, object sandbox.Object) (session.Observed, error) {
+	o := session.Observed{
+		State:           session.StateNotReady,
+		Reason:          object.Reason,
+		Message:         object.Message,
+		Object:          object.Ref,
+		Sandbox:         session.SandboxRef{Name: object.SandboxName, UID: object.SandboxUID},
+		ResourceVersion: object.ResourceVersion,
+	}
+	if len(object.Addresses) > 0 {
+		o.Address = object.Addresses[0]
+	}
+	if object.SandboxName == "" {
+		o.Sandbox, o.Address = session.SandboxRef{}, ""
+	} else if object.SandboxUID == "" {
+		uid, err := r.cluster.SandboxUID(ctx, object.Ref.Namespace, object.SandboxName)
+		switch {
+		case errors.Is(err, sandbox.ErrNotFound):
+			// The claim has not noticed yet that its sandbox is gone.
+			o.Sandbox, o.Address = session.SandboxRef{}, ""
+		case err != nil:
+			return session.Observed{}, fmt.Errorf("reading sandbox %s of %s: %w", object.SandboxName, object.Ref, err)
+		default:
+			o.Sandbox.UID = uid
+		}
+	}
+	switch {
+	case object.Suspended:
+		o.State, o.Address = session.StateSuspended, ""
+	case object.Ready && o.Address != "":
+		o.State, o.Reason, o.Message = session.StateReady, "", ""
+	}
+	return o, nil
+}
+
+// purge removes the row if it still names the object.
+func (r *Reconciler) purge(ctx context.Context, row session.Session, gone session.ObjectRef) error {
+	err := r.store.Remove(ctx, row.ID, session.Names(gone))
+	switch {
+	case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrStale):
+		return nil
+	case err != nil:
+		return fmt.Errorf("purging session %s: %w", row.ID, err)
+	}
+	r.log.Info("session purged: its object is gone", zap.String("session", row.ID), zap.Stringer("object", gone))
+	return nil
+}
+
+// end finishes a session whose pod or time is over while its object stays.
+func (r *Reconciler) end(ctx context.Context, row session.Session, object sandbox.Object) error {
+	marked, err := r.store.Update(ctx, row.ID, func(s *session.Session) error {
+		if err := session.Names(object.Ref)(*s); err != nil {
+			return err
+		}
+		return session.Delete(endReason(object), time.Time{})(s)
+	})
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrStale) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ending session %s: %w", row.ID, err)
+	}
+	r.log.Info("session ended: its sandbox is over", zap.String("session", row.ID),
+		zap.Stringer("object", object.Ref), zap.String("reason", object.Failure.Reason))
+	return r.finisher.Finish(ctx, marked, false)
+}
+
+func endReason(object sandbox.Object) string {
+	if object.Failure.Expired() {
+		return session.ReasonExpired
+	}
+	return session.ReasonFailed
+}

@@ -1,0 +1,13 @@
+package e2e
+
+import "slices"
+
+// shared are the behaviours that do not disturb each other.
+func shared() []behaviour {
+	return slices.Concat(clusterBehaviours)
+}
+
+// alone are those that break a part of the system for a while.
+func alone() []behaviour {
+	return slices.Concat([]behaviour{})
+}

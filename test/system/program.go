@@ -1,0 +1,104 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/agentcube/agentcube/test/cluster/process"
+)
+
+// Program is one of ours, as a process.
+type Program struct {
+	*process.Process
+	// URL has no slash at its end.
+	URL string
+}
+
+// buildPrograms builds both as they stand in the source tree.
+func buildPrograms(ctx context.Context, root, dir string, log io.Writer) (string, error) {
+	begun := time.Now()
+	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", bin, "./cmd/...")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
+	}
+	say(log, "workload-manager and router built (%s)", time.Since(begun).Round(time.Millisecond))
+	return bin, nil
+}
+
+func (s *System) newManager(ctx context.Context, bin string, index int, args []string) (*Program, error) {
+	return s.newProgram(ctx, "workload-manager", fmt.Sprintf("workload-manager-%d", index), bin, args, nil,
+		"store", "cluster", "identity-key")
+}
+
+func (s *System) newRouter(ctx context.Context, bin string, args []string) (*Program, error) {
+	env := []string{"WORKLOAD_MANAGER_URL=" + s.Managers[0].URL}
+	args = append([]string{"--allow-loopback-endpoints"}, args...)
+	return s.newProgram(ctx, "router", "router", bin, args, env, "store")
+}
+
+func (s *System) newProgram(ctx context.Context, program, name, bin string, args, env []string, details ...string) (*Program, error) {
+	kubeconfig, err := s.Cluster.ServiceAccountKubeconfig(ctx, Namespace, program)
+	if err != nil {
+		return nil, fmt.Errorf("getting the credentials of %s: %w", program, err)
+	}
+	port, err := process.ReservePort()
+	if err != nil {
+		return nil, err
+	}
+	s.ports = append(s.ports, port)
+	url := "http://" + port.Address()
+	env = append(env,
+		"AGENTCUBE_NAMESPACE="+Namespace,
+		"REDIS_ADDR="+s.Redis.Addr,
+		"REDIS_PASSWORD="+password,
+	)
+	args = append([]string{
+		"--port=" + strconv.Itoa(port.Number()), "--kubeconfig=" + kubeconfig, "--drain-delay=0s",
+	}, args...)
+	return &Program{URL: url, Process: process.New(process.Spec{
+		Name: name, Path: filepath.Join(bin, program), Args: args, Env: env,
+		Log:   filepath.Join(s.Cluster.Dir, "logs", name+".log"),
+		Ready: readyWith(url+"/readyz", details),
+	})}, nil
+}
+
+// readyWith wants the program ready and each of the details ok, so that the
+// first request of a test does not meet a 503 of the start.
+func readyWith(url string, details []string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		var body struct {
+			Status  string            `json:"status"`
+			Details map[string]string `json:"details"`
+		}
+		if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", url, body.Status)
+		}
+		for _, d := range details {
+			if body.Details[d] != "ok" {
+				return fmt.Errorf("%s: %s: %q", url, d, body.Details[d])
+			}
+		}
+		return nil
+	}
+}

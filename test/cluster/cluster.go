@@ -74,7 +74,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the development cluster: %w", err), c.Stop())
 	}
-	c.unhook = context.AfterFunc(ctx, func() { c.Stop() })
+	c.unhook = context.AfterFunc(ctx, func() { _ = c.Stop() }) // Stop says it again
 	return c, nil
 }
 

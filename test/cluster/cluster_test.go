@@ -387,7 +387,9 @@ func get(t *testing.T, address, path string) (node.Echo, error) {
 	t.Helper()
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var echo node.Echo
-	response, err := client.Get("http://" + address + ":8080" + path)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+":8080"+path, nil)
+	require.NoError(t, err)
+	response, err := client.Do(request)
 	if err != nil {
 		return echo, err
 	}
@@ -395,5 +397,6 @@ func get(t *testing.T, address, path string) (node.Echo, error) {
 	if response.StatusCode != http.StatusOK {
 		return echo, errors.New(response.Status)
 	}
-	return echo, json.NewDecoder(response.Body).Decode(&echo)
+	err = json.NewDecoder(response.Body).Decode(&echo)
+	return echo, err
 }

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 
 	"github.com/agentcube/agentcube/test/cluster/process"
 )
+
+// sandboxControllers is how many controllers run in the program: those of
+// Sandbox, SandboxClaim, SandboxTemplate and SandboxWarmPool.
+const sandboxControllers = 4
 
 // reserveWebhook takes the port of agent-sandbox's conversion webhook, which the
 // custom resource definitions name before the controller starts.
@@ -52,7 +55,10 @@ func (c *Cluster) controllerSpec(kubeconfig string, webhook, health *process.Por
 			"--metrics-bind-address=0",
 			"--health-probe-bind-address=" + health.Address(),
 		},
-		Ready: probe("http://"+health.Address()+"/readyz", nil, ""),
+		Ready: allOf(
+			probe("http://"+health.Address()+"/readyz", nil, ""),
+			logged(&c.Controller, sandboxControllers, "Starting workers"),
+		),
 	}
 	if !c.converts {
 		return spec
@@ -62,7 +68,6 @@ func (c *Cluster) controllerSpec(kubeconfig string, webhook, health *process.Por
 		"--webhook-cert-dir="+c.certDir(),
 		"--webhook-port="+webhook.String(),
 	)
-	healthy, converts := spec.Ready, handshake(webhook.Address(), c.ca)
-	spec.Ready = func(ctx context.Context) error { return errors.Join(healthy(ctx), converts(ctx)) }
+	spec.Ready = allOf(spec.Ready, handshake(webhook.Address(), c.ca))
 	return spec
 }

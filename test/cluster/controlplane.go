@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -88,6 +89,9 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 			Log:   filepath.Join(c.logDir(), "kube-apiserver.log"),
 			Args:  c.apiServerArgs(p[0]),
 			Ready: apiServerReady(server, c.ca, c.tokens.admin, c.served),
+			// An orderly end waits for clients with open watches, up to a minute. etcd
+			// has all that was answered, so nothing is lost by not waiting.
+			StopWithin: 3 * time.Second,
 		})
 		return c.APIServer.Start(ctx)
 	})
@@ -151,7 +155,10 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 				// The defaults (20 and 30) clear a large namespace in minutes.
 				"--kube-api-qps=1000", "--kube-api-burst=2000",
 			},
-			Ready: probe("https://"+p[0].Address()+"/healthz", c.ca, ""),
+			Ready: allOf(
+				probe("https://"+p[0].Address()+"/healthz", c.ca, ""),
+				logged(&c.ControllerManager, 1, "all resource monitors have synced"), // the garbage collector
+			),
 		})
 		return c.ControllerManager.Start(ctx)
 	})

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/agentcube/agentcube/test/cluster/process"
 )
 
 // probeTimeout bounds a single probe: a program may accept before it answers.
@@ -52,15 +55,7 @@ func probe(url string, ca []byte, token string) func(context.Context) error {
 func apiServerReady(server string, ca []byte, token string, served func() error) func(context.Context) error {
 	readyz := probe(server+"/readyz", ca, token)
 	namespace := probe(server+"/api/v1/namespaces/default", ca, token)
-	return func(ctx context.Context) error {
-		if err := readyz(ctx); err != nil {
-			return err
-		}
-		if err := namespace(ctx); err != nil {
-			return err
-		}
-		return served()
-	}
+	return allOf(readyz, namespace, func(context.Context) error { return served() })
 }
 
 // handshake returns a readiness check that wants a TLS server at address with a
@@ -75,6 +70,34 @@ func handshake(address string, ca []byte) func(context.Context) error {
 			return err
 		}
 		return conn.Close()
+	}
+}
+
+// allOf returns a readiness check that wants every one of several.
+func allOf(checks ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, check := range checks {
+			if err := check(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// logged returns a readiness check that wants a text so many times in the output
+// of a program. Controllers answer their probes before their caches are filled,
+// and say so nowhere else.
+func logged(p **process.Process, times int, text string) func(context.Context) error {
+	return func(context.Context) error {
+		output, err := (*p).Output()
+		if err != nil {
+			return err
+		}
+		if found := bytes.Count(output, []byte(text)); found < times {
+			return fmt.Errorf("%q was logged %d times, not %d", text, found, times)
+		}
+		return nil
 	}
 }
 

@@ -194,8 +194,11 @@ func (r *Redis) command(ctx context.Context, words ...string) error {
 		return err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := conn.SetDeadline(time.Now().Add(probeTimeout)); err != nil {
+	deadline := time.Now().Add(probeTimeout)
+	if sooner, ok := ctx.Deadline(); ok && sooner.Before(deadline) {
+		deadline = sooner
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
 	commands := [][]string{words}

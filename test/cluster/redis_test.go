@@ -39,7 +39,7 @@ func TestRedisServesRestartsAndIsFlushed(t *testing.T) {
 			}
 			cancel()
 			r.Close() // waits for what the end of the context began
-			_, err = net.Dial("tcp", r.Addr)
+			_, err = new(net.Dialer).DialContext(t.Context(), "tcp", r.Addr)
 			require.Error(t, err)
 		})
 	}

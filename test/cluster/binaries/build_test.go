@@ -69,7 +69,7 @@ func TestABinaryIsBuiltOnceWhoeverAsks(t *testing.T) {
 		wg.Go(func() {
 			path, err := b.Path(t.Context(), tiny)
 			if assert.NoError(t, err) {
-				out, err := exec.Command(path).CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), path).CombinedOutput()
 				assert.NoError(t, err)
 				assert.Equal(t, "works", string(out))
 			}

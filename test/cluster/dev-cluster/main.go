@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +18,9 @@ import (
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer cancel()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout)
+	cancel()
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "dev-cluster:", err)
 		os.Exit(1)
 	}
@@ -31,8 +33,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&options.Dir, "dir", "", "folder for certificates, logs and data, kept at the end (default: a temporary one)")
 	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or folder of custom resource definitions to install first")
 	redis := flags.Bool("redis", true, "run a Redis too")
+	build := flags.Bool("build", false, "only build what is not in the cache, for all versions of agent-sandbox")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *build {
+		return cluster.Build(ctx, options)
 	}
 
 	c, err := cluster.Start(ctx, options)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Prefix of the annotations by which a pod says how it behaves. Annotations of a
@@ -104,6 +106,22 @@ func (b *behaviour) set(key, value string) (err error) {
 		err = fmt.Errorf("not known")
 	}
 	return err
+}
+
+// endPhase is the phase of a pod that fails or exits.
+func (b behaviour) endPhase() corev1.PodPhase {
+	if b.fails || b.exitCode != 0 {
+		return corev1.PodFailed
+	}
+	return corev1.PodSucceeded
+}
+
+// endCode is the exit code of the containers of a pod that fails or exits.
+func (b behaviour) endCode() int32 {
+	if b.fails {
+		return 1
+	}
+	return b.exitCode
 }
 
 func parseEnd(value string) (End, error) {

@@ -76,11 +76,7 @@ func echo(w http.ResponseWriter, r *http.Request, status int) {
 		return // the client went
 	}
 	e := endpointOf(r)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(ReceivedHeader, strconv.FormatInt(int64(len(body))+dropped, 10))
-	w.WriteHeader(status)
-	// An error means that the client went, or that the status allows no body.
-	_ = json.NewEncoder(w).Encode(Echo{
+	text, err := json.Marshal(Echo{
 		Addr:    r.Context().Value(http.LocalAddrContextKey).(net.Addr).String(),
 		Body:    string(body),
 		Headers: r.Header,
@@ -90,6 +86,15 @@ func echo(w http.ResponseWriter, r *http.Request, status int) {
 		UID:     string(e.uid),
 		URI:     r.RequestURI,
 	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(ReceivedHeader, strconv.FormatInt(int64(len(body))+dropped, 10))
+	w.WriteHeader(status)
+	// An error means that the client went, or that the status allows no body.
+	_, _ = w.Write(append(text, '\n'))
 }
 
 func (a *application) status(w http.ResponseWriter, r *http.Request, code string) {
@@ -146,7 +151,7 @@ func (a *application) webSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // Accept has answered
 	}
-	defer socket.CloseNow()
+	defer func() { _ = socket.CloseNow() }() // it is over in any case
 	socket.SetReadLimit(-1)
 	for {
 		kind, message, err := socket.Read(r.Context())

@@ -46,14 +46,22 @@ func open(t *testing.T) *endpoint {
 	return e
 }
 
-func do(t *testing.T, client *http.Client, request *http.Request) (*http.Response, string) {
+// answer is a response that was read whole.
+type answer struct {
+	status int
+	proto  string
+	header http.Header
+	body   string
+}
+
+func do(t *testing.T, client *http.Client, request *http.Request) answer {
 	t.Helper()
 	response, err := client.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	return response, string(body)
+	return answer{response.StatusCode, response.Proto, response.Header, string(body)}
 }
 
 func TestAPodAnswersWithWhatItReceived(t *testing.T) {
@@ -64,14 +72,14 @@ func TestAPodAnswersWithWhatItReceived(t *testing.T) {
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "test")
-	response, body := do(t, &http.Client{Transport: &http.Transport{}}, request)
+	got := do(t, &http.Client{Transport: &http.Transport{}}, request)
 
-	assert.Equal(t, http.StatusOK, response.StatusCode)
-	assert.Equal(t, "application/json", response.Header.Get("Content-Type"))
-	assert.Equal(t, "15", response.Header.Get(ReceivedHeader))
+	assert.Equal(t, http.StatusOK, got.status)
+	assert.Equal(t, "application/json", got.header.Get("Content-Type"))
+	assert.Equal(t, "15", got.header.Get(ReceivedHeader))
 	assert.Equal(t, `{"addr":"`+e.address+`:8080","body":"{\"input\": \"hi\"}",`+
 		`"headers":{"Accept-Encoding":["gzip"],"Content-Length":["15"],"Content-Type":["application/json"],"User-Agent":["test"]},`+
-		`"host":"`+e.address+`:8080","method":"POST","pod":"pod","uid":"uid-1","uri":"//a/b?x=1\u0026y=%2F"}`+"\n", body)
+		`"host":"`+e.address+`:8080","method":"POST","pod":"pod","uid":"uid-1","uri":"//a/b?x=1\u0026y=%2F"}`+"\n", got.body)
 	assert.EqualValues(t, 1, e.requests.Load())
 }
 
@@ -97,23 +105,22 @@ func TestAPodSpeaksEveryHTTPVersion(t *testing.T) {
 			t.Parallel()
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url, nil)
 			require.NoError(t, err)
-			response, body := do(t, &http.Client{Transport: c.transport}, request)
+			got := do(t, &http.Client{Transport: c.transport}, request)
 			c.transport.CloseIdleConnections()
-			assert.Equal(t, c.want, response.Proto)
-			var got Echo
-			require.NoError(t, json.Unmarshal([]byte(body), &got))
-			assert.Equal(t, "pod", got.Pod)
+			assert.Equal(t, c.want, got.proto)
+			var echo Echo
+			require.NoError(t, json.Unmarshal([]byte(got.body), &echo))
+			assert.Equal(t, "pod", echo.Pod)
 		})
 	}
 }
 
 // record serves one request of an endpoint without a network.
-func record(app *application, request *http.Request, w http.ResponseWriter) *endpoint {
+func record(request *http.Request, w http.ResponseWriter) {
 	e := newEndpoint(types.NamespacedName{Name: "pod"}, "uid-1", "127.0.0.1")
 	ctx := context.WithValue(request.Context(), endpointKey{}, e)
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
-	app.ServeHTTP(w, request.WithContext(ctx))
-	return e
+	(&application{clock: clock.RealClock{}}).ServeHTTP(w, request.WithContext(ctx))
 }
 
 func TestPathsWithASpecialAnswer(t *testing.T) {
@@ -134,7 +141,7 @@ func TestPathsWithASpecialAnswer(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			record(&application{clock: clock.RealClock{}}, httptest.NewRequest(http.MethodGet, path, nil), w)
+			record(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), w)
 			assert.Equal(t, want.status, w.Code)
 			assert.Contains(t, w.Body.String(), want.body)
 		})
@@ -145,7 +152,7 @@ func TestALargeBodyIsReadWholeAndEchoedInPart(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	body := strings.Repeat("x", echoLimit+17)
-	record(&application{clock: clock.RealClock{}}, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), w)
+	record(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body)), w)
 	var got Echo
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
 	assert.Len(t, got.Body, 1<<20)
@@ -157,7 +164,7 @@ func TestASlowAnswerComesAfterItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		w := httptest.NewRecorder()
-		record(&application{clock: clock.RealClock{}}, httptest.NewRequest(http.MethodGet, "/slow?d=5s", nil), w)
+		record(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/slow?d=5s", nil), w)
 		assert.Equal(t, 5*time.Second, time.Since(began))
 		assert.Equal(t, http.StatusOK, w.Code)
 	})
@@ -180,7 +187,7 @@ func TestEventsAreFlushedOneAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &timed{ResponseRecorder: httptest.NewRecorder(), began: time.Now()}
-		record(&application{clock: clock.RealClock{}}, httptest.NewRequest(http.MethodGet, "/sse?n=3&d=100ms", nil), w)
+		record(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/sse?n=3&d=100ms", nil), w)
 		assert.Equal(t, []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond}, w.at)
 		assert.Equal(t, []int{1, 2, 3}, w.sizes)
 		assert.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
@@ -197,8 +204,7 @@ func TestWhatNeverAnswersEndsWithTheClient(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				began := time.Now()
-				record(&application{clock: clock.RealClock{}},
-					httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil), httptest.NewRecorder())
+				record(httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil), httptest.NewRecorder())
 				assert.Equal(t, time.Minute, time.Since(began))
 			})
 		})
@@ -208,7 +214,7 @@ func TestWhatNeverAnswersEndsWithTheClient(t *testing.T) {
 func TestAWebSocketSendsBackWhatItGets(t *testing.T) {
 	t.Parallel()
 	e := open(t)
-	socket, response, err := websocket.Dial(t.Context(), "ws://"+e.address+":8080/ws", nil)
+	socket, response, err := websocket.Dial(t.Context(), "ws://"+e.address+":8080/ws", nil) //nolint:bodyclose // it has none
 	require.NoError(t, err)
 	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 	for kind, message := range map[websocket.MessageType]string{websocket.MessageText: "héllo", websocket.MessageBinary: "\x00\xff"} {
@@ -224,7 +230,7 @@ func TestAWebSocketSendsBackWhatItGets(t *testing.T) {
 // dial opens a connection and has one request answered on it.
 func dial(t *testing.T, e *endpoint) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	c, err := net.Dial("tcp", e.address+":8080")
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.address+":8080")
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	answers := bufio.NewReader(c)
@@ -232,6 +238,7 @@ func dial(t *testing.T, e *endpoint) (net.Conn, *bufio.Reader) {
 	require.NoError(t, err)
 	response, err := http.ReadResponse(answers, nil)
 	require.NoError(t, err)
+	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
 	return c, answers

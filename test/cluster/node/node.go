@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -153,8 +152,7 @@ func (n *Node) find(namespace, name string) *pod {
 	return n.byName[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-// logf writes a line about a pod. Only unexpected things are worth one.
-func (n *Node) logf(pod *corev1.Pod, format string, args ...any) {
-	fmt.Fprintf(n.options.Log, "%s pod %s/%s: %s\n",
-		n.clock.Now().Format(time.RFC3339Nano), pod.Namespace, pod.Name, fmt.Sprintf(format, args...))
+// complain writes a line about what went wrong with a pod.
+func (n *Node) complain(p *pod, err error) {
+	fmt.Fprintf(n.options.Log, "%s pod %s: %v\n", n.clock.Now().Format(time.RFC3339Nano), p.name, err)
 }

@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ type bed struct {
 // start runs a node whose pods boot in a millisecond. The API server in memory
 // lacks what a real one does on a binding and with a deletion that has time; both
 // are added.
-func start(t *testing.T, options Options) bed {
+func start(t *testing.T) bed {
 	t.Helper()
 	client := fake.NewClientset()
 	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -47,11 +49,7 @@ func start(t *testing.T, options Options) bed {
 		pod.Spec.NodeName = binding.Target.Name
 		return true, binding, client.Tracker().Update(podResource, pod, pod.Namespace)
 	})
-	options.Client = client
-	if options.BootTime == 0 {
-		options.BootTime = time.Millisecond
-	}
-	n, err := New(clock.RealClock{}, options)
+	n, err := New(clock.RealClock{}, Options{Client: client, BootTime: time.Millisecond})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -138,7 +136,9 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionSt
 func get(t *testing.T, address string) error {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	response, err := client.Get("http://" + address + ":8080/")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+":8080/", nil)
+	require.NoError(t, err)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func get(t *testing.T, address string) error {
 
 func TestAPodIsBoundRunsIsReadyAndAnswers(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 	b.create(t, "a", "1", nil)
 	pod := b.await(t, "a", isReady)
 	assert.Equal(t, DefaultName, pod.Spec.NodeName)
@@ -160,13 +160,20 @@ func TestAPodIsBoundRunsIsReadyAndAnswers(t *testing.T) {
 	require.NoError(t, get(t, pod.Status.PodIP))
 	assert.Equal(t, 1, b.Requests("default", "a"))
 
+	// Its address ends before its object does, as with a kubelet.
+	atRemoval := make(chan error, 1)
+	b.client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		_, err := new(net.Dialer).DialContext(t.Context(), "tcp", pod.Status.PodIP+":8080")
+		atRemoval <- err
+		return false, nil, nil
+	})
 	b.remove(t, "a")
-	require.Error(t, get(t, pod.Status.PodIP))
+	require.ErrorIs(t, <-atRemoval, syscall.ECONNREFUSED)
 }
 
 func TestTheNodeIsReadyAndWithoutTaint(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 	node, err := b.client.CoreV1().Nodes().Get(t.Context(), DefaultName, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Empty(t, node.Spec.Taints)
@@ -187,7 +194,7 @@ func TestAReplacedPodHasAnotherAddressUnlessItAsksForTheSame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := start(t, Options{})
+			b := start(t)
 			b.create(t, "a", "1", c.annotations)
 			first := b.await(t, "a", isReady).Status.PodIP
 			b.remove(t, "a")
@@ -202,7 +209,7 @@ func TestAReplacedPodHasAnotherAddressUnlessItAsksForTheSame(t *testing.T) {
 
 func TestAPodBehavesAsItsAnnotationsSay(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 
 	t.Run("never ready, but it answers", func(t *testing.T) {
 		t.Parallel()
@@ -264,7 +271,7 @@ func TestAPodBehavesAsItsAnnotationsSay(t *testing.T) {
 
 func TestAnotherNodesPodIsNotTouched(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 	_, err := b.client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "theirs", Namespace: "default", UID: "t"},
 		Spec:       corev1.PodSpec{NodeName: "other"},
@@ -278,7 +285,7 @@ func TestAnotherNodesPodIsNotTouched(t *testing.T) {
 
 func TestTheMethodsChangeAPodThatRuns(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 	b.create(t, "a", "1", nil)
 	address := b.await(t, "a", isReady).Status.PodIP
 
@@ -307,7 +314,7 @@ func TestTheMethodsChangeAPodThatRuns(t *testing.T) {
 
 func TestTheMethodsSayWhenThereIsNoSuchPod(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 	assert.Empty(t, b.Address("default", "none"))
 	assert.Zero(t, b.Requests("default", "none"))
 	require.ErrorIs(t, b.Silence("default", "none"), errNoAddress)
@@ -317,7 +324,7 @@ func TestTheMethodsSayWhenThereIsNoSuchPod(t *testing.T) {
 
 func TestAnAPIServerThatIsDownForAWhileHoldsUpButLosesNoPod(t *testing.T) {
 	t.Parallel()
-	b := start(t, Options{})
+	b := start(t)
 	var failures atomic.Int32
 	fails := func(clienttesting.Action) (bool, runtime.Object, error) {
 		if failures.Add(1) <= 2 {

@@ -67,9 +67,9 @@ func (n *Node) care(ctx context.Context, p *pod, object *corev1.Pod) {
 		err = n.boot(p, object, b)
 	}
 	if err != nil && p.life.Err() == nil {
-		n.logf(object, "%v", err)
+		n.complain(p, err)
 		if err := n.finish(p.life, p, corev1.PodFailed, "NodeError", err.Error(), 1); err != nil {
-			n.logf(object, "%v", err)
+			n.complain(p, err)
 		}
 	}
 	p.before = nil // let the collector have it
@@ -80,12 +80,12 @@ func (n *Node) care(ctx context.Context, p *pod, object *corev1.Pod) {
 		}
 		return
 	}
-	n.bury(ctx, p, object, b)
+	n.bury(ctx, p, b)
 }
 
 // bury ends the address, then removes the object as a kubelet does whose
 // containers have ended, and keeps a silent address for its time.
-func (n *Node) bury(ctx context.Context, p *pod, object *corev1.Pod, b behaviour) {
+func (n *Node) bury(ctx context.Context, p *pod, b behaviour) {
 	e := p.place()
 	if e != nil {
 		defer func() {
@@ -94,14 +94,14 @@ func (n *Node) bury(ctx context.Context, p *pod, object *corev1.Pod, b behaviour
 		}()
 		if b.atEnd == Silent {
 			if err := e.silence(); err != nil {
-				n.logf(object, "%v", err)
+				n.complain(p, err)
 			}
 		} else {
 			e.shut()
 		}
 	}
 	if err := n.remove(ctx, p); err != nil {
-		n.logf(object, "%v", err)
+		n.complain(p, err)
 	}
 	if e != nil && b.atEnd == Silent {
 		n.wait(p.lingers, b.silentFor)
@@ -119,14 +119,14 @@ func (n *Node) boot(p *pod, object *corev1.Pod, b behaviour) error {
 	if !n.wait(ctx, b.bootTime) {
 		return nil
 	}
-	switch {
-	case b.fails:
-		return n.finish(ctx, p, corev1.PodFailed, "Simulated", b.failMessage, 1)
-	case b.exits && b.exitCode == 0:
-		return n.finish(ctx, p, corev1.PodSucceeded, "Simulated", "", 0)
-	case b.exits:
-		return n.finish(ctx, p, corev1.PodFailed, "Simulated", "", b.exitCode)
+	if b.fails || b.exits {
+		return n.finish(ctx, p, b.endPhase(), "Simulated", b.failMessage, b.endCode())
 	}
+	return n.run(ctx, p, object, b)
+}
+
+// run gives the pod its address, listens there and reports it running.
+func (n *Node) run(ctx context.Context, p *pod, object *corev1.Pod, b behaviour) error {
 	e, err := n.settle(ctx, p, b)
 	if err != nil {
 		return err

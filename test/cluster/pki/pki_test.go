@@ -34,10 +34,10 @@ func TestAServingCertificateIsTrustedForItsHostsByItsAuthorityOnly(t *testing.T)
 		_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: host})
 		return err
 	}
-	assert.NoError(t, trust(ours, "127.0.0.1"))
-	assert.NoError(t, trust(ours, "localhost"))
-	assert.Error(t, trust(ours, "example.com"))
-	assert.Error(t, trust(other, "localhost"))
+	require.NoError(t, trust(ours, "127.0.0.1"))
+	require.NoError(t, trust(ours, "localhost"))
+	require.Error(t, trust(ours, "example.com"))
+	require.Error(t, trust(other, "localhost"))
 }
 
 func TestASelfSignedCertificateIsItsOwnAuthority(t *testing.T) {

@@ -39,6 +39,27 @@ func (p *Process) exitError(r *run) error {
 	return &ExitError{Name: p.spec.Name, Err: r.err, Log: p.spec.Log, Tail: tail(p.spec.Log, r.logOffset)}
 }
 
+// Output returns what the program has written in its present or last life. It is
+// meant for readiness checks of programs that tell in no other way that they
+// work.
+func (p *Process) Output() ([]byte, error) {
+	p.mu.Lock()
+	r := p.current
+	p.mu.Unlock()
+	if r == nil {
+		return nil, nil
+	}
+	f, err := os.Open(p.spec.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.Seek(r.logOffset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(f)
+}
+
 // tail returns the end of what was written to the log since offset.
 func tail(path string, offset int64) string {
 	f, err := os.Open(path)

@@ -20,7 +20,8 @@ import (
 const parentVariable = "PROCESS_TEST_PARENT"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(parentVariable); dir != "" {
+	dir := os.Getenv(parentVariable) //nolint:forbidigo // it tells this program from the tests
+	if dir != "" {
 		p := New(Spec{Name: "child", Path: "/bin/sleep", Args: []string{"600"}, Log: filepath.Join(dir, "log")})
 		if err := p.launchForTest(); err != nil {
 			fmt.Println(err)
@@ -39,7 +40,7 @@ func (p *Process) launchForTest() error {
 
 func TestNoProgramOutlivesUsWhenWeAreKilled(t *testing.T) {
 	t.Parallel()
-	parent := exec.Command(os.Args[0])
+	parent := exec.CommandContext(t.Context(), os.Args[0])
 	parent.Env = append(os.Environ(), parentVariable+"="+t.TempDir())
 	out, err := parent.StdoutPipe()
 	require.NoError(t, err)

@@ -130,7 +130,7 @@ func (p *Process) launch() (*run, error) {
 		return nil, err
 	}
 
-	cmd := exec.Command(p.spec.Path, p.spec.Args...)
+	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // it lives until it is stopped
 	cmd.Env = append(os.Environ(), p.spec.Env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes()

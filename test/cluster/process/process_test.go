@@ -29,11 +29,11 @@ func shell(t *testing.T, script string, ready func(context.Context) error) *Proc
 // hasLogged is a readiness check that wants a text in the log.
 func hasLogged(p **Process, text string) func(context.Context) error {
 	return func(context.Context) error {
-		log, err := os.ReadFile((*p).Log())
+		output, err := (*p).Output()
 		if err != nil {
 			return err
 		}
-		if string(log) != text {
+		if string(output) != text {
 			return errors.New("nothing yet")
 		}
 		return nil
@@ -55,12 +55,16 @@ func TestStartReturnsOnceTheProgramIsReady(t *testing.T) {
 	group, err := syscall.Getpgid(pid)
 	require.NoError(t, err)
 	assert.Equal(t, pid, group, "a group of its own, which Ctrl-C does not reach")
-	assert.ErrorContains(t, p.Start(t.Context()), "already running")
+	require.ErrorContains(t, p.Start(t.Context()), "already running")
 
 	require.NoError(t, p.Stop())
 	assert.True(t, isGone(pid))
 	assert.Zero(t, p.PID())
-	assert.NoError(t, p.Stop(), "stopping twice")
+	require.NoError(t, p.Stop(), "stopping twice")
+
+	// The output of the first life does not count in the second.
+	require.NoError(t, p.Start(t.Context()))
+	assert.NotEqual(t, pid, p.PID())
 }
 
 func TestAProgramThatEndsDuringTheWaitIsAnErrorWithTheEndOfItsLog(t *testing.T) {
@@ -70,8 +74,8 @@ func TestAProgramThatEndsDuringTheWaitIsAnErrorWithTheEndOfItsLog(t *testing.T) 
 	var exit *ExitError
 	require.ErrorAs(t, err, &exit)
 	assert.True(t, exit.AddressInUse())
-	assert.ErrorContains(t, err, "exit status 3")
-	assert.ErrorContains(t, err, "bind: Address already in use")
+	require.ErrorContains(t, err, "exit status 3")
+	require.ErrorContains(t, err, "bind: Address already in use")
 }
 
 func TestAProgramThatIsGoneIsNotReadyWhoeverAnswers(t *testing.T) {

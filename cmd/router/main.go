@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/agentcube/agentcube/pkg/config"
+	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/telemetry"
 )
 
@@ -40,6 +41,7 @@ func run() int {
 	}
 	defer func() { _ = log.Sync() }() // stderr may not be syncable
 	telemetry.BridgeKlog(log)
+	store.LogTo(log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := Run(ctx, cfg, log, nil); err != nil {

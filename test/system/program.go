@@ -25,7 +25,11 @@ type Program struct {
 func buildPrograms(ctx context.Context, root, dir string, log io.Writer) (string, error) {
 	begun := time.Now()
 	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", bin, "./cmd/...")
+	args := []string{"build", "-trimpath", "-o", bin}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	build := exec.CommandContext(ctx, "go", append(args, "./cmd/...")...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the programs: %w\n%s", err, out)

@@ -5,6 +5,7 @@
 package system
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -108,7 +110,7 @@ func (s *System) startPrograms(ctx context.Context, o Options, binDir string) er
 	}
 	s.Router = router
 	var group errgroup.Group
-	for _, p := range append([]*Program{router}, s.Managers...) {
+	for _, p := range s.programs() {
 		group.Go(func() error { return p.Start(ctx) })
 	}
 	if err := group.Wait(); err != nil {
@@ -116,6 +118,30 @@ func (s *System) startPrograms(ctx context.Context, o Options, binDir string) er
 	}
 	say(o.Log, "workload-manager and router are ready (%s)", time.Since(begun).Round(time.Millisecond))
 	return nil
+}
+
+// Races returns what the race detector reported in the programs' logs. It is
+// always empty without it.
+func (s *System) Races() ([]string, error) {
+	var found []string
+	for _, p := range s.programs() {
+		text, err := os.ReadFile(p.Log())
+		if err != nil {
+			return nil, err
+		}
+		if i := bytes.Index(text, []byte("WARNING: DATA RACE")); i >= 0 {
+			found = append(found, p.Name()+": "+string(text[i:min(len(text), i+4000)]))
+		}
+	}
+	return found, nil
+}
+
+func (s *System) programs() []*Program {
+	programs := slices.Clone(s.Managers)
+	if s.Router != nil {
+		programs = append(programs, s.Router)
+	}
+	return programs
 }
 
 // Manager is the first workload-manager.
@@ -160,10 +186,7 @@ func (s *System) StorePassword() string { return password }
 // PrintLogs writes the end of both programs' logs, for a test that failed.
 func (s *System) PrintLogs(to io.Writer) {
 	const tail = 20_000
-	for _, p := range append([]*Program{s.Router}, s.Managers...) {
-		if p == nil {
-			continue
-		}
+	for _, p := range s.programs() {
 		text, err := os.ReadFile(p.Log())
 		if err != nil {
 			fmt.Fprintln(to, err)

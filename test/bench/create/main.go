@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/agentcube/agentcube/test/cluster"
 	"github.com/agentcube/agentcube/test/system"
 )
 
@@ -47,7 +46,7 @@ func main() {
 
 func run(ctx context.Context, o settings) (err error) {
 	s, err := system.Start(context.WithoutCancel(ctx), system.Options{
-		AgentSandbox: o.version, Log: os.Stderr, Redis: cluster.RedisOptions{AppendOnly: true},
+		AgentSandbox: o.version, Log: os.Stderr,
 	})
 	if err != nil {
 		return err
@@ -76,7 +75,7 @@ func printStart(s *system.System) {
 	}
 	store := "embedded"
 	if s.Redis.Real {
-		store = "redis-server, appendonly"
+		store = "redis-server, without an append-only file"
 	}
 	fmt.Printf("%-40s %8s   (bound: 30 s)\nstore: %s\n", "all", total.Round(time.Millisecond), store)
 }

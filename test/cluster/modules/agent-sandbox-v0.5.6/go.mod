@@ -1,6 +1,6 @@
 module github.com/agentcube/agentcube/test/cluster/modules/agent-sandbox-v0.5.6
 
-go 1.26.8
+go 1.26.0
 
 tool sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller
 

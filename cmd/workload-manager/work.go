@@ -23,8 +23,6 @@ const (
 	collectWorkers  = 16
 	collectPage     = 200
 	indexInterval   = 5 * time.Minute
-	outagePause     = 30 * time.Second
-	unknownBound    = 90 * time.Second
 	heartbeatPeriod = 5 * time.Second
 )
 
@@ -61,7 +59,7 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 	provisioner := provision.New(a.clock, a.log, a.store, client, watcher, client, dialer, provision.Options{
 		Process: a.process, Installation: installation,
 		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
-		UnknownBound: unknownBound,
+		UnknownBound: a.cfg.UnknownTimeout,
 	})
 	reconciler := reconcile.New(a.clock, a.log, a.store, client, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
@@ -69,7 +67,7 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 	watcher.OnEvent(reconciler.Enqueue)
 	collector := gc.New(a.clock, a.log, a.store, a.store, a.store, provisioner, gc.Options{
 		Interval: a.cfg.CollectInterval, IndexInterval: indexInterval, Page: collectPage, Workers: collectWorkers,
-		CreateBound: createIsOver(a.cfg), UnknownBound: unknownBound, OutagePause: outagePause,
+		CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
 	})
 	templates := a.templates(served)
 

@@ -108,6 +108,13 @@ type WorkloadManager struct {
 	CollectInterval time.Duration
 	// UndoTimeout bounds the undo of a create, DeleteTimeout a deletion.
 	UndoTimeout, DeleteTimeout time.Duration
+	// UnknownTimeout is how long the API server may still apply a create call
+	// whose answer was lost. It is longer than the API server's own bound on a
+	// request (--request-timeout, 60 s).
+	UnknownTimeout time.Duration
+	// OutagePause is how long nobody is taken for idle after the store was out
+	// of reach, so that routers can write the activity they hold.
+	OutagePause time.Duration
 	// ClusterQPS and ClusterBurst limit our calls to the API server.
 	ClusterQPS   float32
 	ClusterBurst int

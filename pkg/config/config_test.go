@@ -47,7 +47,9 @@ func TestDefaultsOfTheWorkloadManager(t *testing.T) {
 			ClusterTimeout: 10 * time.Second, DrainDelay: 5 * time.Second, DrainTimeout: 30 * time.Second,
 		},
 		CreateTimeout: 110 * time.Second, ProbeTimeout: 15 * time.Second, CollectInterval: 15 * time.Second,
-		UndoTimeout: 30 * time.Second, DeleteTimeout: 30 * time.Second, ClusterQPS: 100, ClusterBurst: 200,
+		UndoTimeout: 30 * time.Second, DeleteTimeout: 30 * time.Second, UnknownTimeout: 90 * time.Second,
+		OutagePause: 30 * time.Second,
+		ClusterQPS:  300, ClusterBurst: 600,
 	}, c)
 	assert.Equal(t, "default", c.SecretNamespace())
 	assert.Equal(t, "agentcube", c.SPIFFENamespace())
@@ -261,7 +263,7 @@ func TestProblems(t *testing.T) {
 			args: []string{
 				"--nonsense=secret", "--port=eighty", "stray", "-x", "value", "--create-timeout=5s", "--log-format=xml",
 				"--log-level=loud", "--drain-delay=-1s", "--namespace=No/Name", "--spiffe-trust-domain=A b", "--tls-ca=/a",
-				"--cluster-qps=0", "--cluster-burst=0", "--undo-timeout=0s", "--store-timeout=0s", "--enable-auth",
+				"--cluster-qps=0", "--cluster-burst=0", "--undo-timeout=0s", "--unknown-timeout=0s", "--store-timeout=0s", "--enable-auth",
 			},
 			env: env{"REDIS_ADDR": "redis", "AGENTCUBE_DELETE_TIMEOUT": "soon", "REDIS_PASSWORD_REQUIRED": "maybe", "REDIS_PASSWORD": "p"},
 			want: []string{
@@ -282,6 +284,7 @@ func TestProblems(t *testing.T) {
 				`--log-level: "loud" is not one of [debug info warn error]`,
 				"--probe-timeout: longer than --create-timeout, which includes it",
 				"--undo-timeout: must be more than 0",
+				"--unknown-timeout: must be more than 0",
 				"--cluster-qps: must be more than 0",
 				"--cluster-burst: must be more than 0",
 				"--enable-auth: this build does not provide it yet",

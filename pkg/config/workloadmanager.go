@@ -22,10 +22,12 @@ func ParseWorkloadManager(args []string, getenv func(string) string) (WorkloadMa
 	f.DurationVar(&c.CollectInterval, "collect-interval", 15*time.Second, "pause between two passes of the collector")
 	f.DurationVar(&c.UndoTimeout, "undo-timeout", 30*time.Second, "bound on the undo of a create")
 	f.DurationVar(&c.DeleteTimeout, "delete-timeout", 30*time.Second, "bound on a deletion")
-	f.Float32Var(&c.ClusterQPS, "cluster-qps", 100, "calls to the API server per second")
-	f.IntVar(&c.ClusterBurst, "cluster-burst", 200, "calls to the API server in a burst")
+	f.DurationVar(&c.UnknownTimeout, "unknown-timeout", 90*time.Second, "how long the API server may still carry out a create whose answer was lost")
+	f.DurationVar(&c.OutagePause, "outage-pause", 30*time.Second, "how long nobody is taken for idle after the store was out of reach")
+	f.Float32Var(&c.ClusterQPS, "cluster-qps", 300, "calls to the API server per second")
+	f.IntVar(&c.ClusterBurst, "cluster-burst", 600, "calls to the API server in a burst")
 	p.env("tls-ca", "runtime-class-name", "enable-auth", "create-timeout", "probe-timeout", "collect-interval",
-		"undo-timeout", "delete-timeout", "cluster-qps", "cluster-burst")
+		"undo-timeout", "delete-timeout", "unknown-timeout", "outage-pause", "cluster-qps", "cluster-burst")
 
 	if err := p.parse(args, getenv); err != nil {
 		return WorkloadManager{}, err
@@ -45,6 +47,8 @@ func (c WorkloadManager) Validate() error {
 	v.positive("collect-interval", c.CollectInterval)
 	v.positive("undo-timeout", c.UndoTimeout)
 	v.positive("delete-timeout", c.DeleteTimeout)
+	v.positive("unknown-timeout", c.UnknownTimeout)
+	v.notNegative("outage-pause", c.OutagePause)
 	v.require(c.ClusterQPS > 0, "cluster-qps", "must be more than 0")
 	v.require(c.ClusterBurst > 0, "cluster-burst", "must be more than 0")
 	notYet(v, c)

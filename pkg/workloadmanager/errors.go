@@ -216,6 +216,10 @@ var kinds = []struct {
 		status: http.StatusServiceUnavailable, code: api.CodeStoreUnavailable,
 		message: "session store is out of reach", retryAfter: retrySoon, level: zapcore.WarnLevel,
 	}},
+	{sandbox.ErrNotServed, problem{
+		status: http.StatusServiceUnavailable, code: api.CodeClusterUnavailable,
+		message: "agent-sandbox is not served by the cluster", retryAfter: retryLater, level: zapcore.ErrorLevel,
+	}},
 	{sandbox.ErrUnavailable, problem{
 		status: http.StatusServiceUnavailable, code: api.CodeClusterUnavailable,
 		message: "cluster is out of reach", retryAfter: retrySoon, level: zapcore.WarnLevel,

@@ -134,8 +134,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	// An error says that the client is gone, which the record shows.
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(body)
+	_ = encoder.Encode(body) //nolint:errchkjson // an error says that the client is gone, which the record shows
 }

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,41 +14,24 @@ import (
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
+// What the real client makes of calls that failed in ways it alone can tell.
+var (
+	// ErrDown: the API server answered with a 500.
+	ErrDown = Answered(metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonInternalError, Message: "etcd is not there",
+	})
+	// ErrUnanswered: the connection broke; whether the call was applied is not
+	// known.
+	ErrUnanswered = made(func(context.CancelFunc) error { return errors.New("connection reset by peer") })
+	// ErrLeft: its caller left before the answer.
+	ErrLeft = made(func(leave context.CancelFunc) error { leave(); return context.Canceled })
+)
+
 // Answered is what the real client makes of a create call that the API server
 // answered with a status.
 func Answered(status metav1.Status) error {
-	return made(context.Background(), &statusError{status})
-}
-
-// Unanswered is what it makes of one that the connection broke under: whether
-// it was applied is not known.
-func Unanswered() error { return made(context.Background(), errors.New("connection reset by peer")) }
-
-// Left is what it makes of one whose caller left before the answer.
-func Left() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return made(leftMeanwhile{ctx, make(chan struct{}, 1)}, ctx.Err())
-}
-
-// Down is what it makes of an API server that fails.
-func Down() error {
-	return Answered(metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError, Message: "etcd is not there"})
-}
-
-// leftMeanwhile is over only from the second look on.
-type leftMeanwhile struct {
-	context.Context
-	looked chan struct{}
-}
-
-func (l leftMeanwhile) Err() error {
-	select {
-	case l.looked <- struct{}{}:
-		return nil
-	default:
-		return l.Context.Err()
-	}
+	return made(func(context.CancelFunc) error { return &statusError{status} })
 }
 
 type statusError struct{ status metav1.Status }
@@ -55,11 +39,15 @@ type statusError struct{ status metav1.Status }
 func (e *statusError) Error() string         { return e.status.Message }
 func (e *statusError) Status() metav1.Status { return e.status }
 
-func made(ctx context.Context, err error) error {
+func made(answer func(leave context.CancelFunc) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	d := fake.NewSimpleDynamicClient(runtime.NewScheme())
-	d.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+	d.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, answer(cancel)
+	})
 	client := sandbox.NewClient(d, sandbox.API{Version: sandbox.V1Beta1}, sandbox.ClientOptions{})
-	_, err = client.Create(ctx, sandbox.Spec{
+	_, err := client.Create(ctx, sandbox.Spec{
 		Object: session.ObjectRef{Kind: session.KindSandbox, Namespace: "default", Name: "made"},
 	})
 	return err

@@ -38,7 +38,7 @@ func (c *Cluster) FailAfter(method string, err error) {
 func (c *Cluster) Hang(method string) {
 	c.On(method, func(ctx context.Context) error {
 		<-ctx.Done()
-		return Left()
+		return ErrLeft
 	})
 }
 

@@ -13,12 +13,12 @@ import (
 
 func TestAnswersAreThoseOfTheRealClient(t *testing.T) {
 	t.Parallel()
-	assert.True(t, sandbox.OutcomeUnknown(Unanswered()))
-	require.ErrorIs(t, Unanswered(), sandbox.ErrUnavailable)
-	assert.True(t, sandbox.OutcomeUnknown(Left()))
-	require.ErrorIs(t, Left(), context.Canceled)
-	assert.True(t, sandbox.OutcomeUnknown(Down()))
-	require.ErrorIs(t, Down(), sandbox.ErrUnavailable)
+	assert.True(t, sandbox.OutcomeUnknown(ErrUnanswered))
+	require.ErrorIs(t, ErrUnanswered, sandbox.ErrUnavailable)
+	assert.True(t, sandbox.OutcomeUnknown(ErrLeft))
+	require.ErrorIs(t, ErrLeft, context.Canceled)
+	assert.True(t, sandbox.OutcomeUnknown(ErrDown))
+	require.ErrorIs(t, ErrDown, sandbox.ErrUnavailable)
 	refused := Answered(metav1.Status{Code: 422, Message: "no"})
 	assert.False(t, sandbox.OutcomeUnknown(refused))
 	var rejected *sandbox.RejectedError

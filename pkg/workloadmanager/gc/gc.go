@@ -104,6 +104,8 @@ func New(clk clock.WithTicker, log *zap.Logger, index Index, sessions Sessions, 
 // Run collects until ctx ends, and returns when the pass under way has
 // stopped.
 func (c *Collector) Run(ctx context.Context) error {
+	// The store may have been away until just now, unseen by this process.
+	c.noteOutage(session.ErrUnavailable)
 	ticker := c.clock.NewTicker(c.options.Interval)
 	defer ticker.Stop()
 	var indexed time.Time

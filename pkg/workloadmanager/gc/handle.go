@@ -146,7 +146,10 @@ func (c *Collector) abandoned(ctx context.Context, row session.Session, now time
 
 // finish deletes what a row in state deleting names, and the row.
 func (c *Collector) finish(ctx context.Context, row session.Session, now time.Time) (bool, error) {
-	abandoned := row.Committed()
+	// A creator that does not know what came of its create call says so in its
+	// undo: it is done with the row, which goes with the object, or once the
+	// API server cannot make one any more.
+	abandoned := row.Committed() || !row.UnknownUntil.IsZero()
 	if !abandoned {
 		var err error
 		if abandoned, err = c.abandoned(ctx, row, now); err != nil {
@@ -206,7 +209,9 @@ func (c *Collector) bringUp(ctx context.Context, id string, now time.Time) error
 	if err != nil || !abandoned {
 		return err
 	}
-	return c.index.Postpone(ctx, id, now)
+	// The index rounds up to whole seconds: now itself would come after this
+	// pass, and be moved on again by the next.
+	return c.index.Postpone(ctx, id, now.Truncate(time.Second))
 }
 
 func ignoreGone(err error) error {

@@ -133,34 +133,41 @@ func (p *Provisioner) reservation(r Request) (session.Session, error) {
 func (p *Provisioner) createObject(ctx context.Context, r Request, c *creation) error {
 	c.waiting = "the API server"
 	for attempt := 1; ; attempt++ {
-		c.sent = true
-		object, err := p.cluster.Create(ctx, p.spec(r, c.row))
-		if errors.Is(err, sandbox.ErrExists) {
-			var ours bool
-			if object, ours, err = p.existing(ctx, c); err != nil {
-				// It may be ours, so the undo looks for it.
-				return err
-			}
-			if !ours {
-				c.sent = false
-				if attempt == nameAttempts {
-					return fmt.Errorf("creating %s: every name tried is taken: %w", c.row.Object, sandbox.ErrExists)
-				}
-				if err := p.rename(ctx, r, c); err != nil {
-					return err
-				}
-				continue
-			}
-		}
+		object, ours, err := p.send(ctx, r, c)
 		if err != nil {
-			if c.sent = sandbox.OutcomeUnknown(err); c.sent {
-				c.unknownUntil = p.clock.Now().Add(p.options.UnknownBound)
-			}
-			return fmt.Errorf("creating %s: %w", c.row.Object, err)
+			return err
 		}
-		c.row.Object.UID = object.Ref.UID
-		return p.record(ctx, c)
+		if ours {
+			c.row.Object.UID = object.Ref.UID
+			return p.record(ctx, c)
+		}
+		if attempt == nameAttempts {
+			return fmt.Errorf("creating %s: every name tried is taken: %w", c.row.Object, sandbox.ErrExists)
+		}
+		if err := p.rename(ctx, r, c); err != nil {
+			return err
+		}
 	}
+}
+
+// send makes the create call. Without an error, ours is false if a stranger's
+// object has the name.
+func (p *Provisioner) send(ctx context.Context, r Request, c *creation) (object sandbox.Object, ours bool, err error) {
+	c.sent = true
+	object, err = p.cluster.Create(ctx, p.spec(r, c.row))
+	switch {
+	case err == nil:
+		return object, true, nil
+	case errors.Is(err, sandbox.ErrExists):
+		object, ours, err = p.existing(ctx, c)
+		// With an error it may be ours, so the undo looks for it.
+		c.sent = ours || err != nil
+		return object, ours, err
+	}
+	if c.sent = sandbox.OutcomeUnknown(err); c.sent {
+		c.unknownUntil = p.clock.Now().Add(p.options.UnknownBound)
+	}
+	return sandbox.Object{}, false, fmt.Errorf("creating %s: %w", c.row.Object, err)
 }
 
 // existing looks whose the object is that has the name. One that is gone again

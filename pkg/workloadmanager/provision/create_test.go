@@ -278,7 +278,7 @@ func TestANameThatIsTaken(t *testing.T) {
 		t.Parallel()
 		in(t, func(t *testing.T, w *world) {
 			taken(w, stranger)
-			w.cluster.FailNext("Get", clustertest.Unanswered())
+			w.cluster.FailNext("Get", clustertest.ErrUnanswered)
 			_, err := w.p.Create(t.Context(), direct())
 			require.ErrorIs(t, err, sandbox.ErrUnavailable)
 			require.NoError(t, w.p.Wait(t.Context()))

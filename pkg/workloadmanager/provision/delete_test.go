@@ -126,7 +126,7 @@ func TestDeleteWhileADependencyIsAway(t *testing.T) {
 			return w.store.Block("Remove")
 		}, nil, undoBound},
 		"the API server fails": {func(w *world) func() {
-			w.cluster.Down(clustertest.Down())
+			w.cluster.Down(clustertest.ErrDown)
 			return func() { w.cluster.Down(nil) }
 		}, sandbox.ErrUnavailable, undoBound},
 		"the API server does not answer": {func(w *world) func() {
@@ -163,8 +163,8 @@ func TestDeleteHeals(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
 		s := w.session(direct)
-		w.cluster.FailNext("Delete", clustertest.Down())
-		w.cluster.FailAfter("Delete", clustertest.Unanswered())
+		w.cluster.FailNext("Delete", clustertest.ErrDown)
+		w.cluster.FailAfter("Delete", clustertest.ErrUnanswered)
 		w.store.FailNext("Remove", session.ErrUnavailable)
 		w.store.FailAfter("Remove", session.ErrUnavailable)
 		require.NoError(t, w.p.Delete(t.Context(), s.ID, session.ReasonDeleted))
@@ -247,7 +247,7 @@ func TestFinishOfATombstone(t *testing.T) {
 		t.Parallel()
 		in(t, func(t *testing.T, w *world) {
 			s := row(w, time.Time{})
-			w.cluster.Down(clustertest.Down())
+			w.cluster.Down(clustertest.ErrDown)
 			require.ErrorIs(t, w.p.Finish(t.Context(), s, true), sandbox.ErrUnavailable)
 			assert.Equal(t, 1, w.cluster.Calls("Get"))
 			assert.Zero(t, w.took())

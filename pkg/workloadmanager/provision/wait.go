@@ -22,22 +22,12 @@ func (p *Provisioner) waitReady(ctx context.Context, c *creation) (sandbox.Objec
 	defer ticker.Stop()
 	seen := false
 	for {
-		object, cached := p.watcher.Get(c.row.Object)
-		cached = cached && object.Ref.UID == c.row.Object.UID
-		if !cached && seen {
-			// It was there and is not any more. Only a direct read tells
-			// whether it is gone or lost its label.
-			var err error
-			if object, err = p.directRead(ctx, c); err != nil {
-				return sandbox.Object{}, err
-			}
-			cached = object.Ref.UID != ""
+		object, err := p.look(ctx, c, &seen)
+		if err != nil {
+			return sandbox.Object{}, err
 		}
-		seen = seen || cached
-		if cached {
-			if done, err := p.judge(ctx, c, &object); done || err != nil {
-				return object, err
-			}
+		if ready, err := p.judge(ctx, c, &object); ready || err != nil {
+			return object, err
 		}
 		select {
 		case <-ctx.Done():
@@ -47,18 +37,38 @@ func (p *Provisioner) waitReady(ctx context.Context, c *creation) (sandbox.Objec
 			// it went.
 			seen = true
 		case <-ticker.C():
-			if err := p.checkRow(ctx, c); err != nil {
-				return sandbox.Object{}, err
-			}
-			object, err := p.directRead(ctx, c)
-			if err != nil {
-				return sandbox.Object{}, err
-			}
-			if done, err := p.judge(ctx, c, &object); done || err != nil {
+			if object, ready, err := p.lookPastTheWatch(ctx, c); ready || err != nil {
 				return object, err
 			}
 		}
 	}
+}
+
+// look returns the object as the watch shows it, or the zero Object before it
+// does. One that was seen and is not any more is gone or lost its label: only a
+// direct read tells.
+func (p *Provisioner) look(ctx context.Context, c *creation, seen *bool) (sandbox.Object, error) {
+	object, cached := p.watcher.Get(c.row.Object)
+	if cached && object.Ref.UID == c.row.Object.UID {
+		*seen = true
+		return object, nil
+	}
+	if !*seen {
+		return sandbox.Object{}, nil
+	}
+	return p.directRead(ctx, c)
+}
+
+// lookPastTheWatch reads the row and the object.
+func (p *Provisioner) lookPastTheWatch(ctx context.Context, c *creation) (object sandbox.Object, ready bool, err error) {
+	if err := p.checkRow(ctx, c); err != nil {
+		return sandbox.Object{}, false, err
+	}
+	if object, err = p.directRead(ctx, c); err != nil {
+		return sandbox.Object{}, false, err
+	}
+	ready, err = p.judge(ctx, c, &object)
+	return object, ready, err
 }
 
 // judge decides whether the object is ready, hopeless, or to be waited for.
@@ -125,7 +135,7 @@ func (p *Provisioner) checkRow(ctx context.Context, c *creation) error {
 		return fmt.Errorf("the row is gone: %w", ErrDeleted)
 	case err != nil:
 		// The commit will find out.
-		return nil
+		return nil //nolint:nilerr // see above
 	case row.State != session.StateCreating:
 		return fmt.Errorf("the row is %s: %w", row.State, ErrDeleted)
 	}

@@ -195,7 +195,7 @@ func TestTheDirectReadGuardsAgainstASilentWatch(t *testing.T) {
 		t.Parallel()
 		in(t, func(t *testing.T, w *world) {
 			w.cluster.Freeze()
-			w.cluster.FailNext("Get", clustertest.Down())
+			w.cluster.FailNext("Get", clustertest.ErrDown)
 			w.store.FailNext("Get", session.ErrUnavailable)
 			w.cluster.OnCreate(w.after(time.Second, ready))
 			_, err := w.p.Create(t.Context(), direct())
@@ -230,7 +230,7 @@ func TestAPoolThatIsMissing(t *testing.T) {
 		"was there for an hour":                           {func(w *world) { w.cluster.SetPool(namespace, "warm", w.start.Add(-time.Hour)) }, false},
 		"was made anew after the claim":                   {func(w *world) { w.cluster.SetPool(namespace, "warm", w.start.Add(time.Second)) }, true},
 		"is gone":                                         {func(*world) {}, true},
-		"cannot be looked at":                             {func(w *world) { w.cluster.FailNext("PoolCreated", clustertest.Down()) }, false},
+		"cannot be looked at":                             {func(w *world) { w.cluster.FailNext("PoolCreated", clustertest.ErrDown) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +260,7 @@ func TestReadingTheUIDOfAClaimsSandboxIsRetried(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
 		for range 3 {
-			w.cluster.FailNext("SandboxUID", clustertest.Down())
+			w.cluster.FailNext("SandboxUID", clustertest.ErrDown)
 		}
 		s, err := w.p.Create(t.Context(), warm())
 		require.NoError(t, err)

@@ -125,7 +125,7 @@ func (a *app) newRouter() (*router.Router, error) {
 		return nil, err
 	}
 	deps := router.Dependencies{
-		Store:    a.store,
+		Store:    chaosStore(a.store),
 		Creator:  router.NewManager(manager, a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
 		Signer:   a.signer,
 		Activity: a.activity,

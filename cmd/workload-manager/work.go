@@ -55,17 +55,18 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 	if err != nil {
 		return err
 	}
+	rows, objects := chaosStore(a.cfg, a.store), chaosCluster(client)
 	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
-	provisioner := provision.New(a.clock, a.log, a.store, client, watcher, client, dialer, provision.Options{
+	provisioner := provision.New(a.clock, a.log, rows, objects, watcher, client, dialer, provision.Options{
 		Process: a.process, Installation: installation,
 		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
 		UnknownBound: a.cfg.UnknownTimeout,
 	})
-	reconciler := reconcile.New(a.clock, a.log, a.store, client, watcher, provisioner, reconcile.Options{
+	reconciler := reconcile.New(a.clock, a.log, rows, objects, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
 	})
-	watcher.OnEvent(reconciler.Enqueue)
-	collector := gc.New(a.clock, a.log, a.store, a.store, a.store, provisioner, gc.Options{
+	watcher.OnEvent(chaosEvents(rows, reconciler.Enqueue))
+	collector := gc.New(a.clock, a.log, rows, rows, rows, provisioner, gc.Options{
 		Interval: a.cfg.CollectInterval, IndexInterval: indexInterval, Page: collectPage, Workers: collectWorkers,
 		CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
 	})

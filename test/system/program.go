@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/agentcube/agentcube/test/cluster/process"
 )
@@ -22,10 +26,10 @@ type Program struct {
 }
 
 // buildPrograms builds both as they stand in the source tree.
-func buildPrograms(ctx context.Context, root, dir string, log io.Writer) (string, error) {
+func buildPrograms(ctx context.Context, root, dir string, tags []string, log io.Writer) (string, error) {
 	begun := time.Now()
 	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
-	args := []string{"build", "-trimpath", "-o", bin}
+	args := []string{"build", "-trimpath", "-tags=" + strings.Join(tags, ","), "-o", bin}
 	if raceDetector {
 		args = append(args, "-race")
 	}
@@ -54,25 +58,57 @@ func (s *System) newProgram(ctx context.Context, program, name, bin string, args
 	if err != nil {
 		return nil, fmt.Errorf("getting the credentials of %s: %w", program, err)
 	}
+	kubeconfig, store, err := s.between(name, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
 	port, err := process.ReservePort()
 	if err != nil {
 		return nil, err
 	}
 	s.ports = append(s.ports, port)
-	url := "http://" + port.Address()
+	base := "http://" + port.Address()
 	env = append(env,
 		"AGENTCUBE_NAMESPACE="+Namespace,
-		"REDIS_ADDR="+s.Redis.Addr,
+		"REDIS_ADDR="+store,
 		"REDIS_PASSWORD="+password,
 	)
 	args = append([]string{
 		"--port=" + strconv.Itoa(port.Number()), "--kubeconfig=" + kubeconfig, "--drain-delay=0s",
 	}, args...)
-	return &Program{URL: url, Process: process.New(process.Spec{
+	return &Program{URL: base, Process: process.New(process.Spec{
 		Name: name, Path: filepath.Join(bin, program), Args: args, Env: env,
 		Log:   filepath.Join(s.Cluster.Dir, "logs", name+".log"),
-		Ready: readyWith(url+"/readyz", details),
+		Ready: readyWith(base+"/readyz", details),
 	})}, nil
+}
+
+// between puts what Options.Via names between a program and what it depends on:
+// it returns a kubeconfig of the program's own, and the address of the store.
+func (s *System) between(program, kubeconfig string) (own, store string, err error) {
+	if s.via == nil {
+		return kubeconfig, s.Redis.Addr, nil
+	}
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return "", "", err
+	}
+	for _, c := range config.Clusters {
+		server, err := url.Parse(c.Server)
+		if err != nil {
+			return "", "", err
+		}
+		if server.Host, err = s.via(program, APIServer, server.Host); err != nil {
+			return "", "", err
+		}
+		c.Server = server.String()
+	}
+	own = filepath.Join(filepath.Dir(kubeconfig), program+"-via.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, own); err != nil {
+		return "", "", err
+	}
+	store, err = s.via(program, Store, s.Redis.Addr)
+	return own, store, err
 }
 
 // readyWith wants the program ready and each of the details ok, so that the

@@ -24,6 +24,12 @@ import (
 // Namespace is where the programs' service accounts, Secret and Lease are.
 const Namespace = "agentcube"
 
+// The dependencies that Options.Via is asked about.
+const (
+	APIServer = "api-server"
+	Store     = "store"
+)
+
 // password of the store, since both programs refuse one without.
 const password = "development"
 
@@ -36,6 +42,11 @@ type Options struct {
 	Managers int
 	// ManagerArgs and RouterArgs are added to the programs' arguments.
 	ManagerArgs, RouterArgs []string
+	// Tags are build tags of the programs.
+	Tags []string
+	// Via, if set, says by which address a program (its name as in its log)
+	// reaches the API server or the store at address. It is asked once for each.
+	Via func(program, dependency, address string) (string, error)
 	// Redis of the store. Its password is set.
 	Redis cluster.RedisOptions
 	// Dir keeps the state of the cluster; see cluster.Options.
@@ -52,13 +63,14 @@ type System struct {
 	Managers []*Program
 	Router   *Program
 
+	via   func(program, dependency, address string) (string, error)
 	ports []interface{ Release() }
 }
 
 // Start brings everything up and returns once both programs are ready, the
 // router's key included. It stops when ctx ends; Stop waits for that.
 func Start(ctx context.Context, o Options) (*System, error) {
-	s := &System{}
+	s := &System{via: o.Via}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
@@ -83,7 +95,7 @@ func (s *System) start(ctx context.Context, o Options) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("starting the development cluster: %w", err)
 	}
-	binDir, err := buildPrograms(ctx, root, s.Cluster.Dir, o.Log)
+	binDir, err := buildPrograms(ctx, root, s.Cluster.Dir, o.Tags, o.Log)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -58,8 +59,9 @@ type Spec struct {
 type Process struct {
 	spec Spec
 
-	mu      sync.Mutex // guards current
+	mu      sync.Mutex // guards current and env
 	current *run
+	env     []string // of the next start
 }
 
 // run is one life of the program.
@@ -79,6 +81,14 @@ func New(spec Spec) *Process {
 		spec.StopWithin = defaultStopWithin
 	}
 	return &Process{spec: spec}
+}
+
+// SetEnv says what the next starts add to the environment besides Spec.Env, in
+// place of what an earlier call said.
+func (p *Process) SetEnv(env ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.env = env
 }
 
 // Name returns the name that messages use.
@@ -131,7 +141,7 @@ func (p *Process) launch() (*run, error) {
 	}
 
 	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // it lives until it is stopped
-	cmd.Env = append(os.Environ(), p.spec.Env...)
+	cmd.Env = slices.Concat(os.Environ(), p.spec.Env, p.env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes()
 	if err := startChild(cmd); err != nil {

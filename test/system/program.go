@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,8 +43,8 @@ func buildPrograms(ctx context.Context, root, dir string, tags []string, log io.
 	return bin, nil
 }
 
-func (s *System) newManager(ctx context.Context, bin string, index int, args []string) (*Program, error) {
-	return s.newProgram(ctx, "workload-manager", fmt.Sprintf("workload-manager-%d", index), bin, args, nil,
+func (s *System) newManager(ctx context.Context, bin string, index int, args, env []string) (*Program, error) {
+	return s.newProgram(ctx, "workload-manager", fmt.Sprintf("workload-manager-%d", index), bin, args, env,
 		"store", "cluster", "identity-key")
 }
 
@@ -68,7 +69,7 @@ func (s *System) newProgram(ctx context.Context, program, name, bin string, args
 	}
 	s.ports = append(s.ports, port)
 	base := "http://" + port.Address()
-	env = append(env,
+	env = append(slices.Clone(env),
 		"AGENTCUBE_NAMESPACE="+Namespace,
 		"REDIS_ADDR="+store,
 		"REDIS_PASSWORD="+password,

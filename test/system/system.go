@@ -42,6 +42,8 @@ type Options struct {
 	Managers int
 	// ManagerArgs and RouterArgs are added to the programs' arguments.
 	ManagerArgs, RouterArgs []string
+	// ManagerEnv is added to the environment of the workload-managers.
+	ManagerEnv []string
 	// Tags are build tags of the programs.
 	Tags []string
 	// Via, if set, says by which address a program (its name as in its log)
@@ -110,7 +112,7 @@ func (s *System) start(ctx context.Context, o Options) error {
 func (s *System) startPrograms(ctx context.Context, o Options, binDir string) error {
 	begun := time.Now()
 	for i := range max(o.Managers, 1) {
-		manager, err := s.newManager(ctx, binDir, i, o.ManagerArgs)
+		manager, err := s.newManager(ctx, binDir, i, o.ManagerArgs, o.ManagerEnv)
 		if err != nil {
 			return err
 		}

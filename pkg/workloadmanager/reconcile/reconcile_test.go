@@ -321,6 +321,38 @@ func TestAClaimThatBindsAnotherSandbox(t *testing.T) {
 	})
 }
 
+// Every object comes up after a start, and each question costs a call.
+func TestTheUIDOfAClaimsSandboxIsAskedForOnlyWhenTheRowDoesNotHaveIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		row  func(*session.Session)
+		asks int
+	}{
+		"not when the row rests on this version of the claim": {func(*session.Session) {}, 0},
+		"when it rests on another version":                    {func(s *session.Session) { s.ResourceVersion = "0" }, 1},
+		"when it records no version":                          {func(s *session.Session) { s.ResourceVersion = "" }, 1},
+		"when it names another sandbox":                       {func(s *session.Session) { s.Sandbox.Name = "other" }, 1},
+		"when it knows no UID":                                {func(s *session.Session) { s.Sandbox.UID = "" }, 1},
+		"when it does not know the claim's own UID":           {func(s *session.Session) { s.Object.UID = "" }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, w *world) {
+				s := w.session(session.KindSandboxClaim)
+				before, err := w.fake.Update(t.Context(), s.ID, func(s *session.Session) error { c.row(s); return nil })
+				require.NoError(t, err)
+				w.r.Enqueue(sandbox.Event{Object: sandbox.Object{Ref: s.Object, SessionID: s.ID}})
+				w.settle()
+				assert.Equal(t, c.asks, w.cluster.Calls("SandboxUID"))
+				row := w.row(s)
+				assert.Equal(t, session.SandboxRef{Name: adopted, UID: "uid-of-adopted"}, row.Sandbox)
+				assert.Equal(t, session.StateReady, row.State)
+				assert.Equal(t, before.Generation, row.Generation)
+			})
+		})
+	}
+}
+
 func TestSuspension(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, kind string) {

@@ -80,7 +80,7 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 	if object.Failure != nil && object.Failure.Ended {
 		return r.end(ctx, row, object)
 	}
-	observed, err := r.observe(ctx, object)
+	observed, err := r.observe(ctx, row, object)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 }
 
 // observe reads what the object shows. The UID of a claim's sandbox is read
-// directly each time: another one may bear the same name.
-func (r *Reconciler) observe(ctx context.Context, object sandbox.Object) (session.Observed, error) {
+// directly each time the claim has changed: another one may bear the same name.
+func (r *Reconciler) observe(ctx context.Context, row session.Session, object sandbox.Object) (session.Observed, error) {
 	o := session.Observed{
 		State:           session.StateNotReady,
 		Reason:          object.Reason,
@@ -115,6 +115,8 @@ func (r *Reconciler) observe(ctx context.Context, object sandbox.Object) (sessio
 	}
 	if object.SandboxName == "" {
 		o.Sandbox, o.Address = session.SandboxRef{}, ""
+	} else if restsOn(row, object) {
+		o.Sandbox.UID = row.Sandbox.UID
 	} else if object.SandboxUID == "" {
 		uid, err := r.cluster.SandboxUID(ctx, object.Ref.Namespace, object.SandboxName)
 		switch {
@@ -134,6 +136,14 @@ func (r *Reconciler) observe(ctx context.Context, object sandbox.Object) (sessio
 		o.State, o.Reason, o.Message = session.StateReady, "", ""
 	}
 	return o, nil
+}
+
+// restsOn reports whether the row was written from this very version of the
+// object: the sandbox it names was read then. After a start every object comes
+// up, and to ask for the sandbox of each claim would take minutes.
+func restsOn(row session.Session, object sandbox.Object) bool {
+	return object.ResourceVersion != "" && row.ResourceVersion == object.ResourceVersion &&
+		row.Object.UID == object.Ref.UID && row.Sandbox.Name == object.SandboxName && row.Sandbox.UID != ""
 }
 
 // purge removes the row if it still names the object.

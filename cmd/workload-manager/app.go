@@ -8,11 +8,13 @@ import (
 	"os"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -31,6 +33,7 @@ type clients struct {
 	dynamic   dynamic.Interface
 	kube      kubernetes.Interface
 	discovery discovery.DiscoveryInterface
+	metadata  metadata.Interface
 }
 
 // app is the workload-manager put together.
@@ -41,6 +44,7 @@ type app struct {
 	process string
 	clients clients
 
+	registry *prometheus.Registry
 	health   *httpserver.Health
 	verifier *auth.Verifier
 	lister   *workload.Lister
@@ -69,6 +73,7 @@ func Run(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger, onLis
 
 func newApp(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger) (*app, error) {
 	a := &app{cfg: cfg, log: log, process: processID(), sessions: &lateSessions{}}
+	a.registry = telemetry.NewRegistry("workload-manager", telemetry.ReadBuild())
 	var err error
 	if a.clients, err = newClients(cfg); err != nil {
 		return nil, err
@@ -99,7 +104,7 @@ func (a *app) listen(ctx context.Context) error {
 		Handler: workloadmanager.New(workloadmanager.Config{
 			Clock: a.clock, Log: a.log, Sessions: a.sessions, Templates: a.lister, Identity: a.verifier,
 			Health:           a.health,
-			Metrics:          telemetry.MetricsHandler(telemetry.NewRegistry("workload-manager", telemetry.ReadBuild())),
+			Metrics:          telemetry.MetricsHandler(a.registry),
 			RuntimeClassName: a.cfg.RuntimeClassName,
 		}),
 		Health:       a.health,
@@ -162,6 +167,9 @@ func newClients(cfg config.WorkloadManager) (clients, error) {
 	}
 	var c clients
 	if c.dynamic, err = dynamic.NewForConfigAndClient(restConfig, httpClient); err != nil {
+		return clients{}, err
+	}
+	if c.metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(restConfig), httpClient); err != nil {
 		return clients{}, err
 	}
 	if c.kube, err = kubernetes.NewForConfigAndClient(restConfig, httpClient); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/workloadmanager/gc"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/reconcile"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/resync"
 )
 
 // Sizes and intervals that nobody has needed to set yet.
@@ -51,7 +52,11 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 	a.log.Info("agent-sandbox is served", zap.String("version", served.Version), zap.String("installation", installation))
 
 	client := sandbox.NewClient(a.clients.dynamic, served, sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
-	watcher, err := sandbox.NewWatcher(a.clients.dynamic, served, sandbox.WatcherOptions{})
+	var resyncer *resync.Resyncer // set before the watcher runs
+	watcher, err := sandbox.NewWatcher(a.clients.dynamic, served, sandbox.WatcherOptions{OnError: func(kind string, err error) {
+		a.log.Warn("watch broken, to be made anew", zap.String("kind", kind), zap.Error(err))
+		resyncer.Trigger()
+	}})
 	if err != nil {
 		return err
 	}
@@ -71,13 +76,14 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 		CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
 	})
 	templates := a.templates(served)
+	resyncer = a.newResyncer(rows, objects, served, reconciler, installation)
 
 	var work errgroup.Group
 	// The heartbeat comes first: a placeholder without one is undone.
 	if err := a.store.Beat(ctx, a.process); err != nil {
 		a.log.Warn("heartbeat not written yet", zap.Error(err))
 	}
-	work.Go(func() error { return a.heartbeat(ctx) })
+	work.Go(func() error { return a.heartbeat(ctx, resyncer.Trigger) })
 	watches.Go(func() error { return watcher.Run(watchCtx) })
 	if err := watcher.WaitForSync(ctx); err != nil {
 		return work.Wait()
@@ -88,6 +94,7 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 		return a.lead(ctx, func(ctx context.Context) error {
 			var leading errgroup.Group
 			leading.Go(func() error { return collector.Run(ctx) })
+			leading.Go(func() error { return resyncer.Run(ctx) })
 			leading.Go(func() error { return templates.Run(ctx) })
 			return leading.Wait()
 		})
@@ -110,24 +117,10 @@ func (a *app) templates(served sandbox.API) *workload.Reconciler {
 	})
 }
 
-// installation reads the id that every object of this installation bears.
-func (a *app) installation(ctx context.Context) (string, error) {
-	for {
-		id, err := a.store.Installation(ctx)
-		if err == nil {
-			return id, nil
-		}
-		a.log.Warn("could not read the installation's id yet", zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-a.clock.After(time.Second):
-		}
-	}
-}
-
-// heartbeat shows that the creator of our placeholders lives.
-func (a *app) heartbeat(ctx context.Context) error {
+// heartbeat shows that the creator of our placeholders lives. back is called
+// when the store answers again after it did not.
+func (a *app) heartbeat(ctx context.Context, back func()) error {
+	away := false
 	ticker := a.clock.NewTicker(heartbeatPeriod)
 	defer ticker.Stop()
 	for {
@@ -136,8 +129,14 @@ func (a *app) heartbeat(ctx context.Context) error {
 			return nil
 		case <-ticker.C():
 		}
-		if err := a.store.Beat(ctx, a.process); err != nil && ctx.Err() == nil {
+		err := a.store.Beat(ctx, a.process)
+		switch {
+		case err != nil && ctx.Err() == nil:
 			a.log.Warn("heartbeat not written", zap.Error(err))
+			away = true
+		case err == nil && away:
+			away = false
+			back()
 		}
 	}
 }

@@ -115,6 +115,14 @@ type WorkloadManager struct {
 	// OutagePause is how long nobody is taken for idle after the store was out
 	// of reach, so that routers can write the activity they hold.
 	OutagePause time.Duration
+	// ResyncInterval is the pause between two comparisons of the store with the
+	// cluster.
+	ResyncInterval time.Duration
+	// ResyncGrace is how long an object must be without a session before it is
+	// deleted.
+	ResyncGrace time.Duration
+	// AdoptUnmarked takes objects that bear no installation's id for ours.
+	AdoptUnmarked bool
 	// ClusterQPS and ClusterBurst limit our calls to the API server.
 	ClusterQPS   float32
 	ClusterBurst int

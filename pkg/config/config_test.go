@@ -48,8 +48,8 @@ func TestDefaultsOfTheWorkloadManager(t *testing.T) {
 		},
 		CreateTimeout: 110 * time.Second, ProbeTimeout: 15 * time.Second, CollectInterval: 15 * time.Second,
 		UndoTimeout: 30 * time.Second, DeleteTimeout: 30 * time.Second, UnknownTimeout: 90 * time.Second,
-		OutagePause: 30 * time.Second,
-		ClusterQPS:  300, ClusterBurst: 600,
+		OutagePause: 30 * time.Second, ResyncInterval: 5 * time.Minute, ResyncGrace: 30 * time.Second,
+		ClusterQPS: 300, ClusterBurst: 600,
 	}, c)
 	assert.Equal(t, "default", c.SecretNamespace())
 	assert.Equal(t, "agentcube", c.SPIFFENamespace())

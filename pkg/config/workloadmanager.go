@@ -24,10 +24,15 @@ func ParseWorkloadManager(args []string, getenv func(string) string) (WorkloadMa
 	f.DurationVar(&c.DeleteTimeout, "delete-timeout", 30*time.Second, "bound on a deletion")
 	f.DurationVar(&c.UnknownTimeout, "unknown-timeout", 90*time.Second, "how long the API server may still carry out a create whose answer was lost")
 	f.DurationVar(&c.OutagePause, "outage-pause", 30*time.Second, "how long nobody is taken for idle after the store was out of reach")
+	f.DurationVar(&c.ResyncInterval, "resync-interval", 5*time.Minute, "pause between two comparisons of the store with the cluster")
+	f.DurationVar(&c.ResyncGrace, "resync-grace", 30*time.Second, "how long an object must be without a session before it is deleted")
+	f.BoolVar(&c.AdoptUnmarked, "adopt-unmarked", false,
+		"delete objects without a session that bear no installation's id too; only where the cluster has one installation")
 	f.Float32Var(&c.ClusterQPS, "cluster-qps", 300, "calls to the API server per second")
 	f.IntVar(&c.ClusterBurst, "cluster-burst", 600, "calls to the API server in a burst")
 	p.env("tls-ca", "runtime-class-name", "enable-auth", "create-timeout", "probe-timeout", "collect-interval",
-		"undo-timeout", "delete-timeout", "unknown-timeout", "outage-pause", "cluster-qps", "cluster-burst")
+		"undo-timeout", "delete-timeout", "unknown-timeout", "outage-pause", "resync-interval", "resync-grace",
+		"adopt-unmarked", "cluster-qps", "cluster-burst")
 
 	if err := p.parse(args, getenv); err != nil {
 		return WorkloadManager{}, err
@@ -49,6 +54,8 @@ func (c WorkloadManager) Validate() error {
 	v.positive("delete-timeout", c.DeleteTimeout)
 	v.positive("unknown-timeout", c.UnknownTimeout)
 	v.notNegative("outage-pause", c.OutagePause)
+	v.positive("resync-interval", c.ResyncInterval)
+	v.positive("resync-grace", c.ResyncGrace)
 	v.require(c.ClusterQPS > 0, "cluster-qps", "must be more than 0")
 	v.require(c.ClusterBurst > 0, "cluster-burst", "must be more than 0")
 	notYet(v, c)

@@ -61,6 +61,14 @@ var calls = map[string]func(context.Context, *Redis) error{
 		}
 		return err
 	},
+	"SetInstallation": func(ctx context.Context, r *Redis) error { return r.SetInstallation(ctx, sessiontest.ID(9)) },
+	"Scan": func(ctx context.Context, r *Redis) error {
+		rows, next, err := r.Scan(ctx, 0)
+		if err != nil && (rows != nil || next != 0) {
+			return errors.New("rows without an answer")
+		}
+		return err
+	},
 	"Now":  func(ctx context.Context, r *Redis) error { _, err := r.Now(ctx); return err },
 	"Ping": func(ctx context.Context, r *Redis) error { return r.Ping(ctx) },
 }

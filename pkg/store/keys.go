@@ -11,7 +11,7 @@ package store
 //	agentcube:due          zset    id -> when the collector must look next
 //	agentcube:creating     zset    id -> createdAt, of rows that are creating
 //	agentcube:process:<p>  string  heartbeat of a process, TTL 20 s
-//	agentcube:installation string  the id of this installation, made once
+//	agentcube:installation string  the id of the installation it belongs to
 //
 // Scores are unix seconds: deadlines and createdAt rounded up, so that nothing
 // is due too early, activity rounded down, as existing routers write it.

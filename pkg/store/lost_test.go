@@ -125,18 +125,15 @@ var lostCases = map[string]lostCase{
 			assert.Contains(t, index(t, r, "agentcube:creating"), sessiontest.ID(3))
 		},
 	},
-	"the installation's id is made once": {
+	"the installation's id is set": {
 		"agentcube:installation",
 		func(t *testing.T, r *Redis) error {
-			_, err := r.Installation(t.Context())
-			return err
+			return r.SetInstallation(t.Context(), sessiontest.ID(9))
 		},
 		func(t *testing.T, r *Redis) {
 			id, err := r.Installation(t.Context())
 			require.NoError(t, err)
-			kept, err := r.client.Get(t.Context(), "agentcube:installation").Result()
-			require.NoError(t, err)
-			assert.Equal(t, kept, id)
+			assert.Equal(t, sessiontest.ID(9), id)
 		},
 	},
 	"a heartbeat beats": {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -40,23 +39,27 @@ func (r *Redis) Alive(ctx context.Context, processes ...string) (map[string]bool
 	return alive, nil
 }
 
-// Installation is the id of this installation, made by the first call ever and
-// kept in the store: another value means another, or an emptied, store.
+// Installation is the id of the installation that the store belongs to. Empty:
+// none was ever set, or the store was emptied.
 func (r *Redis) Installation(ctx context.Context) (string, error) {
 	var id string
 	err := r.do(ctx, "reading the installation's id", func(ctx context.Context) (err error) {
-		if id, err = r.client.Get(ctx, r.keys.installation).Result(); !errors.Is(err, redis.Nil) {
-			return err
-		}
-		// Whoever is first wins; a repeated call finds its own.
-		if err = r.client.SetNX(ctx, r.keys.installation, uuid.NewString(), 0).Err(); err != nil {
-			return err
-		}
 		id, err = r.client.Get(ctx, r.keys.installation).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
 	return id, nil
+}
+
+// SetInstallation makes the store belong to an installation, whichever it
+// belonged to before.
+func (r *Redis) SetInstallation(ctx context.Context, id string) error {
+	return r.do(ctx, "setting the installation's id", func(ctx context.Context) error {
+		return r.client.Set(ctx, r.keys.installation, id, 0).Err()
+	})
 }

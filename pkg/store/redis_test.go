@@ -21,8 +21,7 @@ func TestKeysAreThoseOfExistingInstallations(t *testing.T) {
 	row, err := r.Create(t.Context(), sessiontest.Reserved(1, time.Unix(1796072044, 410533519)))
 	require.NoError(t, err)
 	require.NoError(t, r.Beat(t.Context(), "p"))
-	_, err = r.Installation(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, r.SetInstallation(t.Context(), "i"))
 	assert.ElementsMatch(t, []string{
 		"session:" + row.ID, "session:expiry", "session:last_activity",
 		"agentcube:due", "agentcube:creating", "agentcube:process:p", "agentcube:installation",

@@ -27,7 +27,7 @@ const (
 	DefaultCreateBound = 2 * time.Minute
 	// DefaultMaxSkew is how far ahead of the store's clock an activity may lie.
 	DefaultMaxSkew = 60 * time.Second
-	// DefaultPage is how many rows one step of Index reads.
+	// DefaultPage is how many rows one step of Index or Scan reads.
 	DefaultPage = 500
 	// HeartbeatTTL is how long a process counts as alive after a Beat.
 	HeartbeatTTL = 20 * time.Second
@@ -47,7 +47,7 @@ type Options struct {
 	// MaxSkew is how far ahead of the store's clock an activity may lie before
 	// it counts as now.
 	MaxSkew time.Duration
-	// Page is how many rows or index members one step of Index reads.
+	// Page is how many rows or index members one step of Index or Scan reads.
 	Page int
 }
 

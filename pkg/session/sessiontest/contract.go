@@ -35,6 +35,7 @@ func Run(t *testing.T, subject func(*testing.T) Subject) {
 		"queue":    queueCases,
 		"index":    indexCases,
 		"process":  processCases,
+		"scan":     scanCases,
 	}
 	for group, cases := range groups {
 		t.Run(group, func(t *testing.T) {

@@ -233,20 +233,14 @@ var processCases = map[string]func(*testing.T, Subject){
 		require.NoError(t, err)
 		assert.Empty(t, alive)
 	},
-	"the installation has one id for all who ask at once": func(t *testing.T, s Subject) {
-		ids := make([]string, 8)
-		var wg sync.WaitGroup
-		for n := range ids {
-			wg.Go(func() {
-				var err error
-				ids[n], err = s.Installation(t.Context())
-				assert.NoError(t, err)
-			})
-		}
-		wg.Wait()
-		assert.True(t, session.ValidID(ids[0]))
-		for _, id := range ids {
-			assert.Equal(t, ids[0], id)
+	"a store belongs to nobody until its installation is set": func(t *testing.T, s Subject) {
+		for _, want := range []string{"", ID(1), ID(2)} {
+			if want != "" {
+				require.NoError(t, s.SetInstallation(t.Context(), want))
+			}
+			id, err := s.Installation(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, want, id)
 		}
 	},
 	"it answers": func(t *testing.T, s Subject) {

@@ -20,6 +20,8 @@ const (
 	createBound  = 2 * time.Minute
 	maxSkew      = 60 * time.Second
 	heartbeatTTL = 20 * time.Second
+	// scanPage is small, so that tests see several pages.
+	scanPage = 10
 )
 
 // Fake is a store in memory whose time is the clock's. Its methods are safe
@@ -27,12 +29,11 @@ const (
 type Fake struct {
 	clock clock.PassiveClock
 
-	mu       sync.Mutex
-	rows     map[string]entry
-	versions int
-	indexes  Indexes
-	beats    map[string]time.Time
-	// installation is empty until it is asked for.
+	mu           sync.Mutex
+	rows         map[string]entry
+	versions     int
+	indexes      Indexes
+	beats        map[string]time.Time
 	installation string
 }
 
@@ -350,11 +351,37 @@ func (f *Fake) Installation(ctx context.Context) (string, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.installation == "" {
-		f.versions++
-		f.installation = fmt.Sprintf("00000000-0000-4000-8000-%012x", f.versions)
-	}
 	return f.installation, nil
+}
+
+func (f *Fake) SetInstallation(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.installation = id
+	return nil
+}
+
+// Scan returns pages of scanPage rows in the order of their ids; the cursor is
+// the place in that order, so rows that come or go meanwhile may shift it.
+func (f *Fake) Scan(ctx context.Context, cursor uint64) (rows []session.Row, next uint64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(f.rows))
+	from := min(int(cursor), len(ids))
+	to := min(from+scanPage, len(ids))
+	for _, id := range ids[from:to] {
+		rows = append(rows, session.RowOf(f.rows[id].session))
+	}
+	if to < len(ids) {
+		next = uint64(to)
+	}
+	return rows, next, nil
 }
 
 func (f *Fake) Now(ctx context.Context) (time.Time, error) { return f.now(), ctx.Err() }

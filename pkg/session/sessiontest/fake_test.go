@@ -74,16 +74,15 @@ func TestFakeIsWipedAndLosesEntriesOnDemand(t *testing.T) {
 	fake := sessiontest.NewFake(clocktesting.NewFakePassiveClock(start))
 	row, err := fake.Create(t.Context(), sessiontest.Reserved(1, start))
 	require.NoError(t, err)
-	first, err := fake.Installation(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, fake.SetInstallation(t.Context(), "id"))
 	fake.Drop(row.ID)
 	assert.Empty(t, fake.Indexes().Due)
 	assert.Len(t, fake.Rows(), 1)
 	fake.Wipe()
 	assert.Empty(t, fake.Rows())
-	second, err := fake.Installation(t.Context())
+	id, err := fake.Installation(t.Context())
 	require.NoError(t, err)
-	assert.NotEqual(t, first, second, "an emptied store is another store")
+	assert.Empty(t, id, "an emptied store belongs to nobody")
 }
 
 func TestFaultyFailsAsChosen(t *testing.T) {
@@ -168,17 +167,19 @@ func TestCallsWithAnEndedContextDoNothing(t *testing.T) {
 	cancel()
 	fake := sessiontest.NewFake(clocktesting.NewFakePassiveClock(start))
 	calls := map[string]func() error{
-		"Touch":        func() error { return fake.Touch(ctx, nil) },
-		"LastActivity": func() error { _, err := fake.LastActivity(ctx, ""); return err },
-		"Due":          func() error { _, err := fake.Due(ctx, 1); return err },
-		"Postpone":     func() error { return fake.Postpone(ctx, "", start) },
-		"Creating":     func() error { _, err := fake.Creating(ctx, session.Placeholder{}, 1); return err },
-		"Index":        func() error { _, err := fake.Index(ctx); return err },
-		"Beat":         func() error { return fake.Beat(ctx, "") },
-		"Alive":        func() error { _, err := fake.Alive(ctx, ""); return err },
-		"Installation": func() error { _, err := fake.Installation(ctx); return err },
-		"Now":          func() error { _, err := fake.Now(ctx); return err },
-		"Ping":         func() error { return fake.Ping(ctx) },
+		"Touch":           func() error { return fake.Touch(ctx, nil) },
+		"LastActivity":    func() error { _, err := fake.LastActivity(ctx, ""); return err },
+		"Due":             func() error { _, err := fake.Due(ctx, 1); return err },
+		"Postpone":        func() error { return fake.Postpone(ctx, "", start) },
+		"Creating":        func() error { _, err := fake.Creating(ctx, session.Placeholder{}, 1); return err },
+		"Index":           func() error { _, err := fake.Index(ctx); return err },
+		"Beat":            func() error { return fake.Beat(ctx, "") },
+		"Alive":           func() error { _, err := fake.Alive(ctx, ""); return err },
+		"Installation":    func() error { _, err := fake.Installation(ctx); return err },
+		"SetInstallation": func() error { return fake.SetInstallation(ctx, "") },
+		"Scan":            func() error { _, _, err := fake.Scan(ctx, 0); return err },
+		"Now":             func() error { _, err := fake.Now(ctx); return err },
+		"Ping":            func() error { return fake.Ping(ctx) },
 	}
 	for method, call := range calls {
 		assert.ErrorIs(t, call(), context.Canceled, method)

@@ -216,6 +216,21 @@ func (f *Faulty) Installation(ctx context.Context) (string, error) {
 	return through(ctx, f, "Installation", func() (string, error) { return f.inner.Installation(ctx) })
 }
 
+func (f *Faulty) SetInstallation(ctx context.Context, id string) error {
+	return throughErr(ctx, f, "SetInstallation", func() error { return f.inner.SetInstallation(ctx, id) })
+}
+
+func (f *Faulty) Scan(ctx context.Context, cursor uint64) (rows []session.Row, next uint64, err error) {
+	rows, err = through(ctx, f, "Scan", func() (rows []session.Row, err error) {
+		rows, next, err = f.inner.Scan(ctx, cursor)
+		return rows, err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return rows, next, nil
+}
+
 func (f *Faulty) Now(ctx context.Context) (time.Time, error) {
 	return through(ctx, f, "Now", func() (time.Time, error) { return f.inner.Now(ctx) })
 }

@@ -29,10 +29,12 @@ type Store interface {
 	Postpone(ctx context.Context, id string, at time.Time) error
 	Creating(ctx context.Context, after session.Placeholder, limit int) ([]session.Placeholder, error)
 	Index(ctx context.Context) (healed int, err error)
+	Scan(ctx context.Context, cursor uint64) (rows []session.Row, next uint64, err error)
 
 	Beat(ctx context.Context, process string) error
 	Alive(ctx context.Context, processes ...string) (map[string]bool, error)
 	Installation(ctx context.Context) (string, error)
+	SetInstallation(ctx context.Context, id string) error
 	Now(ctx context.Context) (time.Time, error)
 	Ping(ctx context.Context) error
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/reconcile"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/resync"
+)
+
+// recordName is the ConfigMap that holds the installation's id and what the
+// resync holds back.
+const recordName = "agentcube-workload-manager"
+
+func (a *app) newRecord() *sandbox.Record {
+	return sandbox.NewRecord(a.clients.kube.CoreV1(), a.cfg.SecretNamespace(), recordName,
+		sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
+}
+
+func (a *app) newResyncer(rows resync.Store, objects resync.Objects, served sandbox.API, reconciler *reconcile.Reconciler, installation string) *resync.Resyncer {
+	lister := sandbox.NewLister(a.clients.metadata, served, sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
+	r := resync.New(a.clock, a.log, rows, objects, lister, a.newRecord(), reconciler, resync.NewMetrics(a.registry), resync.Options{
+		Installation: installation, Namespace: a.cfg.SecretNamespace(), Name: recordName,
+		Interval: a.cfg.ResyncInterval, Grace: a.cfg.ResyncGrace, AdoptUnmarked: a.cfg.AdoptUnmarked,
+	})
+	a.health.Detail("resync", r.Held)
+	return r
+}
+
+// installation reads the id that every object of this installation bears.
+func (a *app) installation(ctx context.Context) (string, error) {
+	for {
+		id, err := resync.Identify(ctx, a.store, a.newRecord())
+		if err == nil {
+			return id, nil
+		}
+		a.log.Warn("could not read the installation's id yet", zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-a.clock.After(time.Second):
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package resync_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/session"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/resync"
+)
+
+type observedEntry = observer.LoggedEntry
+
+func stringField(key, value string) zapcore.Field { return zap.String(key, value) }
+
+// running runs the Resyncer, and returns what stops it and waits for it.
+func (w *world) running() (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.r.Run(ctx) }()
+	synctest.Wait()
+	return func() {
+		cancel()
+		require.NoError(w.t, <-done)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(w *world){
+		"the first pass is at the start, the next after the interval": func(w *world) {
+			defer w.running()()
+			assert.Equal(w.t, 1, w.lister.calls)
+			w.sleep(5*time.Minute - time.Nanosecond)
+			assert.Equal(w.t, 1, w.lister.calls)
+			w.sleep(time.Nanosecond)
+			assert.Equal(w.t, 2, w.lister.calls)
+		},
+		"several triggers are one pass, soon": func(w *world) {
+			defer w.running()()
+			for range 5 {
+				w.r.Trigger()
+			}
+			w.sleep(time.Second)
+			assert.Equal(w.t, 2, w.lister.calls)
+		},
+		"a trigger during a pass is not lost": func(w *world) {
+			w.object(nil) // so that the pass waits
+			defer w.running()()
+			w.r.Trigger()
+			w.sleep(grace)
+			assert.Equal(w.t, 2, w.lister.calls, "the two lists of one pass")
+			w.sleep(time.Second)
+			assert.Equal(w.t, 3, w.lister.calls)
+		},
+		"a pass that failed is tried again soon": func(w *world) {
+			s := w.lost()
+			w.store.FailNext("Now", session.ErrUnavailable)
+			defer w.running()()
+			w.rowIs(s, true, "the store did not answer")
+			w.sleep(10 * time.Second)
+			w.rowIs(s, false, "it answers again")
+		},
+		"the end does not wait for the grace period": func(w *world) {
+			o := w.object(nil)
+			begun := w.clock.Now()
+			w.running()()
+			assert.Zero(w.t, w.clock.Since(begun))
+			w.objectIs(o, true, "it was looked at once only")
+		},
+		"an operator's leave is noticed within seconds": func(w *world) {
+			w.many(30, func() { w.lost() })
+			defer w.running()()
+			w.sleep(time.Minute)
+			assert.Equal(w.t, 1, w.lister.calls, "no pass is made for nothing")
+			w.record.confirm(w.record.data("brake-token"))
+			w.sleep(5 * time.Second)
+			assert.Empty(w.t, w.fake.Rows())
+		},
+		"a replica that no longer leads says nothing of the brake": func(w *world) {
+			w.many(30, func() { w.lost() })
+			stop := w.running()
+			require.Error(w.t, w.r.Held(w.t.Context()))
+			stop()
+			require.NoError(w.t, w.r.Held(w.t.Context()))
+			assert.InDelta(w.t, 0, w.gauge("agentcube_resync_brake"), 0)
+		},
+	}
+	for behaviour, test := range cases {
+		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
+			in(t, test)
+		})
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	const id = ours
+	note := func(id string) *sandbox.Note { return &sandbox.Note{Data: map[string]string{"installation": id}} }
+	cases := map[string]struct {
+		note  *sandbox.Note
+		store string
+		fail  map[string]error
+		want  string // empty: a new one
+		after string // in the store; empty: as want
+	}{
+		"the very first start makes one, for both sides":                 {},
+		"the record decides over a store that was emptied":               {note: note(id), want: id, after: "none"},
+		"the record decides over a store of another":                     {note: note(id), store: theirs, want: id, after: theirs},
+		"the id that an earlier release kept in the store is taken over": {store: id, want: id},
+		"a record without an id gets one":                                {note: &sandbox.Note{}, store: id, want: id},
+		"whoever is beaten to it takes the other's":                      {store: id, fail: map[string]error{"Create": sandbox.ErrExists}, want: id},
+	}
+	for behaviour, c := range cases {
+		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.record.note, w.record.fail = c.note, c.fail
+			require.NoError(t, w.fake.SetInstallation(t.Context(), c.store))
+			got, err := resync.Identify(t.Context(), w.store, w.record)
+			require.NoError(t, err)
+			if c.want != "" {
+				assert.Equal(t, c.want, got)
+			}
+			assert.True(t, session.ValidID(got))
+			assert.Equal(t, got, w.record.data("installation"))
+			stored, err := w.fake.Installation(t.Context())
+			require.NoError(t, err)
+			switch c.after {
+			case "":
+				assert.Equal(t, got, stored)
+			case "none":
+				assert.Empty(t, stored, "whether that store is right is for the resync to say")
+			default:
+				assert.Equal(t, c.after, stored)
+			}
+			again, err := resync.Identify(t.Context(), w.store, w.record)
+			require.NoError(t, err)
+			assert.Equal(t, got, again)
+		})
+	}
+}
+
+func TestIdentifyFailsWithEitherSide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record.fail = map[string]error{"Get": sandbox.ErrUnavailable}
+	_, err := resync.Identify(t.Context(), w.store, w.record)
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	w.store.FailNext("Installation", session.ErrUnavailable)
+	_, err = resync.Identify(t.Context(), w.store, w.record)
+	require.ErrorIs(t, err, session.ErrUnavailable)
+	assert.Nil(t, w.record.note, "an id that the store may contradict is not recorded")
+}

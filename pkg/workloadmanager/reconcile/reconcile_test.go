@@ -353,6 +353,24 @@ func TestTheUIDOfAClaimsSandboxIsAskedForOnlyWhenTheRowDoesNotHaveIt(t *testing.
 	}
 }
 
+func TestARowThatShowsItsObjectIsReadOnceAndNotWritten(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{session.KindSandbox, session.KindSandboxClaim} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, w *world) {
+				s := w.session(kind)
+				before, reads := w.row(s), w.store.Calls("Get")
+				w.r.Enqueue(sandbox.Event{Object: sandbox.Object{Ref: s.Object, SessionID: s.ID}})
+				w.settle()
+				assert.Equal(t, reads+1, w.store.Calls("Get"))
+				assert.Zero(t, w.store.Calls("Update"))
+				assert.Equal(t, before, w.row(s))
+			})
+		})
+	}
+}
+
 func TestSuspension(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, kind string) {

@@ -84,7 +84,12 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 	if err != nil {
 		return err
 	}
-	updated, err := r.store.Update(ctx, row.ID, session.Refresh(observed, r.options.Newer))
+	refresh := session.Refresh(observed, r.options.Newer)
+	if seen := row.Clone(); errors.Is(refresh(&seen), session.ErrUnchanged) {
+		// As after a start, when every object comes up: nothing to write.
+		return nil
+	}
+	updated, err := r.store.Update(ctx, row.ID, refresh)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrStale) {
 		return nil
 	}

@@ -100,6 +100,12 @@ mutation: $(GREMLINS) ## Change the store and the workload-manager; 70 % must be
 bench-create: ## Measure creates against the floor of the cluster.
 	go run ./test/bench/create
 
+.PHONY: bench-lifecycle
+# The workload-manager, the API server and Redis are processes of their own. The
+# sizes and the rest can be chosen: `go run ./test/bench/lifecycle -h`.
+bench-lifecycle: ## Measure resync, collection and memory with up to 100,000 sessions.
+	go run ./test/bench/lifecycle
+
 ##@ Verify
 
 .PHONY: verify

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+const (
+	lookInterval = 100 * time.Millisecond
+	// quietRate of reads a second is what a program does that has nothing to do.
+	quietRate = 100
+	// quietFor is how long it must last.
+	quietFor = 3 * time.Second
+	// settleWithin bounds the wait for all of that.
+	settleWithin = 10 * time.Minute
+)
+
+// settle waits until the workload-manager has compared every object with its
+// row, and for its first resync where the build has one. It is to be called as
+// soon as the caches are synced.
+func (b *bench) settle(ctx context.Context, client goredis.UniversalClient, m *manager, r *result) error {
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	synced := time.Now()
+	before, err := calls(ctx, client, "get")
+	if err != nil {
+		return err
+	}
+	looked, busy := synced, synced
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until every object is compared with its row: %w", context.Cause(ctx))
+		case <-ticker.C:
+		}
+		reads, err := calls(ctx, client, "get")
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if float64(reads-before) > quietRate*now.Sub(looked).Seconds() {
+			busy = now
+		}
+		before, looked = reads, now
+		if r.resync == nil {
+			if r.resync, err = m.firstResync(synced); err != nil {
+				return err
+			}
+		}
+		if now.Sub(busy) >= quietFor {
+			r.settled = busy.Sub(synced)
+			return nil
+		}
+	}
+}
+
+// resync is a pass over all rows and objects.
+type resync struct {
+	// ended after the caches were synced; took is what the program says itself,
+	// from the moment that it holds the lease.
+	ended, took time.Duration
+}
+
+// firstResync is the first one in the log; nil: none yet, or none in this build.
+func (m *manager) firstResync(synced time.Time) (*resync, error) {
+	text, err := os.ReadFile(m.Log())
+	if err != nil {
+		return nil, err
+	}
+	for record := range records(text) {
+		if record.Message == resyncMessage {
+			return &resync{
+				ended: record.Time.Sub(synced), took: time.Duration(record.Worked * float64(time.Second)),
+			}, nil
+		}
+	}
+	return nil, nil
+}
+
+// parseCalls reads INFO commandstats. A command that was never run has no line.
+func parseCalls(info, command string) (int64, error) {
+	for line := range strings.Lines(info) {
+		rest, found := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
+		if !found {
+			continue
+		}
+		number, _, _ := strings.Cut(rest, ",")
+		return strconv.ParseInt(number, 10, 64)
+	}
+	return 0, nil
+}
+
+// weigh reads what the program holds.
+func (r *result) weigh(ctx context.Context, m *manager) error {
+	var err error
+	if r.resident, err = m.Resident(); err != nil {
+		return err
+	}
+	if r.peak, err = m.Peak(); err != nil {
+		return err
+	}
+	response, err := fetch(ctx, http.DefaultClient, m.url+"/metrics")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return fmt.Errorf("reading metrics: %w", err)
+	}
+	metric := func(name string) *dto.Metric {
+		for _, m := range families[name].GetMetric() {
+			return m
+		}
+		return nil
+	}
+	r.heap = int64(metric("go_memstats_heap_alloc_bytes").GetGauge().GetValue())
+	r.nextGC = int64(metric("go_memstats_next_gc_bytes").GetGauge().GetValue())
+	r.cpu = time.Duration(metric("process_cpu_seconds_total").GetCounter().GetValue() * float64(time.Second))
+	return nil
+}

@@ -43,18 +43,21 @@ func TestSystem(t *testing.T) {
 	}
 }
 
+// managerArgs make the bounds shorter than the defaults, so that what waits for
+// one is seen to do so within a test.
+var managerArgs = []string{
+	"--create-timeout=20s", "--probe-timeout=4s", "--undo-timeout=10s", "--delete-timeout=10s",
+	"--unknown-timeout=10s", "--collect-interval=1s", "--cluster-timeout=3s",
+	"--resync-interval=2s", "--resync-grace=2s",
+}
+
 func start(t *testing.T, version string) *system.System {
 	t.Helper()
-	// The bounds are shorter than the defaults, so that what waits for one is
-	// seen to do so within a test.
 	s, err := system.Start(t.Context(), system.Options{
 		AgentSandbox: version,
 		Log:          os.Stderr,
 		Redis:        cluster.RedisOptions{AppendOnly: true},
-		ManagerArgs: []string{
-			"--create-timeout=20s", "--probe-timeout=4s", "--undo-timeout=10s", "--delete-timeout=10s",
-			"--unknown-timeout=10s", "--collect-interval=1s", "--cluster-timeout=3s",
-		},
+		ManagerArgs:  managerArgs,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

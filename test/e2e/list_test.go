@@ -9,5 +9,5 @@ func shared() []behaviour {
 
 // alone are those that break a part of the system for a while.
 func alone() []behaviour {
-	return slices.Concat([]behaviour{})
+	return slices.Concat(resyncBehaviours)
 }

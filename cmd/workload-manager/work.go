@@ -23,7 +23,6 @@ const (
 	syncWorkers     = 16
 	collectWorkers  = 16
 	collectPage     = 200
-	indexInterval   = 5 * time.Minute
 	heartbeatPeriod = 5 * time.Second
 )
 
@@ -72,7 +71,7 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 	})
 	watcher.OnEvent(chaosEvents(rows, reconciler.Enqueue))
 	collector := gc.New(a.clock, a.log, rows, rows, rows, provisioner, gc.Options{
-		Interval: a.cfg.CollectInterval, IndexInterval: indexInterval, Page: collectPage, Workers: collectWorkers,
+		Interval: a.cfg.CollectInterval, Page: collectPage, Workers: collectWorkers,
 		CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
 	})
 	templates := a.templates(served)

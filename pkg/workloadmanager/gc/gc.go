@@ -1,9 +1,9 @@
 // Package gc ends the sessions whose time is over: idle ones, expired ones,
 // placeholders whose creator died, and deletions that could not be finished.
 //
-// It reads only rows that are due. Every decision is re-checked by the store
-// in the moment it is applied, so that two collectors at once, or activity in
-// between, do no harm.
+// It reads only rows that are due by the index, which the resync mends. Every
+// decision is re-checked by the store in the moment it is applied, so that two
+// collectors at once, or activity in between, do no harm.
 package gc
 
 import (
@@ -28,8 +28,6 @@ type Index interface {
 	Due(ctx context.Context, limit int) ([]session.Due, error)
 	// Postpone sets when the collector looks at a row next.
 	Postpone(ctx context.Context, id string, at time.Time) error
-	// Index mends entries that rows lack, and returns how many it mended.
-	Index(ctx context.Context) (int, error)
 }
 
 // Sessions reads and ends sessions.
@@ -60,8 +58,6 @@ type Finisher interface {
 type Options struct {
 	// Interval between two passes.
 	Interval time.Duration
-	// IndexInterval between two mendings of the index.
-	IndexInterval time.Duration
 	// Page is how many due rows are read at a time.
 	Page int
 	// Workers handle so many rows at a time.
@@ -108,18 +104,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	c.noteOutage(session.ErrUnavailable)
 	ticker := c.clock.NewTicker(c.options.Interval)
 	defer ticker.Stop()
-	var indexed time.Time
 	for {
-		if now := c.clock.Now(); indexed.IsZero() || now.Sub(indexed) >= c.options.IndexInterval {
-			if mended, err := c.index.Index(ctx); err != nil {
-				c.failed("mending the index", err)
-			} else {
-				indexed = now
-				if mended > 0 {
-					c.log.Info("index entries mended", zap.Int("entries", mended))
-				}
-			}
-		}
 		if stats, err := c.Pass(ctx); err != nil {
 			c.failed("collecting", err)
 		} else if stats.Ended+stats.Failed > 0 {

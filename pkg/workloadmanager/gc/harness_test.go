@@ -43,7 +43,7 @@ type world struct {
 
 func options() gc.Options {
 	return gc.Options{
-		Interval: interval, IndexInterval: 5 * time.Minute, Page: 10, Workers: 4,
+		Interval: interval, Page: 10, Workers: 4,
 		CreateBound: createBound, UnknownBound: unknownBound, OutagePause: outagePause,
 	}
 }

@@ -178,7 +178,20 @@ func TestRows(t *testing.T) {
 			w.rowIs(s, true, "nothing was compared")
 			assert.Less(w.t, w.lister.calls, 10)
 		},
-		"index entries are mended both ways": func(w *world) {
+		"rows that cannot be read do not hold up the rest": func(w *world) {
+			s := w.lost()
+			w.store.FailAfter("Index", session.ErrCorrupt)
+			w.pass()
+			w.rowIs(s, false, "its object is gone")
+		},
+		"indexes that cannot be mended end the pass": func(w *world) {
+			s := w.lost()
+			w.store.FailNext("Index", session.ErrUnavailable)
+			_, err := w.r.Pass(w.t.Context())
+			require.ErrorIs(w.t, err, session.ErrUnavailable)
+			w.rowIs(s, true, "the store is not there")
+		},
+		"index entries that rows lack are added": func(w *world) {
 			o := w.object(nil)
 			require.NoError(w.t, w.fake.Put(session.Session{ID: o.SessionID, Object: o.Ref, IdleTimeout: time.Hour, CreatedAt: w.clock.Now()}))
 			report := w.pass() // checks the indexes

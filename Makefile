@@ -96,6 +96,13 @@ mutation: $(GREMLINS) ## Change the store and the workload-manager; 70 % must be
 	$(GREMLINS) unleash --threshold-efficacy 70 ./pkg/store
 	$(GREMLINS) unleash --threshold-efficacy 70 ./pkg/workloadmanager
 
+# A run of 2,000 steps takes about three quarters of an hour. The last line says
+# the verdict.
+STEPS ?= $(if $(DURATION),0,2000)
+.PHONY: chaos
+chaos: ## Pass a storm over the system: STEPS=2000 or DURATION=30m, SEED=1.
+	go run ./test/chaos -steps $(STEPS) $(if $(DURATION),-duration $(DURATION)) $(if $(SEED),-seed $(SEED))
+
 .PHONY: bench-create
 bench-create: ## Measure creates against the floor of the cluster.
 	go run ./test/bench/create
@@ -132,7 +139,7 @@ verify-generated: ## Check that generated files are as their generators write th
 
 .PHONY: vet
 vet: ## Run go vet.
-	go vet -tags gomonkey ./...
+	go vet -tags gomonkey,chaos ./...
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters of .golangci.yml.

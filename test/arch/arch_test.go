@@ -130,6 +130,13 @@ func TestABrokenRuleIsFound(t *testing.T) {
 		"main handing the environment over": {
 			path: "cmd/router", file: "main.go", code: `import "os"; var getenv = os.Getenv`,
 		},
+		"a crash point of the storm": {
+			path: "cmd/router", file: "planted_chaos.go", code: `import "os"; var a = os.Getenv("A")`,
+		},
+		"a crash point in a package": {
+			path: "pkg/store", file: "planted_chaos.go", code: `import "os"; var a = os.Getenv("A")`,
+			want: `planted_chaos.go uses os.Getenv: against "the environment is read by pkg/config"`,
+		},
 		"a test library in a program": {
 			path: "pkg/store", file: "a.go", code: `import "github.com/stretchr/testify/require"`,
 			want: `a.go imports github.com/stretchr/testify/require: against "test libraries stay in tests"`,
@@ -167,6 +174,9 @@ func TestABrokenRuleIsFound(t *testing.T) {
 			header := "package a\n"
 			if strings.HasSuffix(tt.file, "_patch_test.go") && !strings.Contains(name, "without the tag") {
 				header = "//go:build gomonkey\n\n" + header
+			}
+			if strings.HasSuffix(tt.file, "_chaos.go") {
+				header = "//go:build chaos\n\n" + header
 			}
 			f, err := readFile(tt.file, header+tt.code, module)
 			require.NoError(t, err)

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// crashWithin is how long an armed workload-manager has to come to its point.
-	crashWithin = 15 * time.Second
+	// crashWithin is how long an armed workload-manager has to come to its point:
+	// one that was killed while it led gets its own lease back after 10 s.
+	crashWithin = 25 * time.Second
 	// lookInterval is how often it is looked whether it has.
 	lookInterval = 20 * time.Millisecond
 )

@@ -98,6 +98,7 @@ func (w *World) copyLabel(ctx context.Context, namespace, name, id string) error
 const (
 	runtimeName = "runtime"
 	coldName    = "cold"
+	poolSize    = 2
 )
 
 func runtimeOf(s *space) session.WorkloadRef {
@@ -112,9 +113,10 @@ func warmRef(s *space, t *template) session.WorkloadRef {
 	return session.WorkloadRef{Kind: session.KindCodeInterpreter, Namespace: s.name, Name: t.name}
 }
 
-// makeSpace makes a namespace with an AgentRuntime and two CodeInterpreters.
+// makeSpace makes a namespace with an AgentRuntime and two CodeInterpreters, one
+// of them with a warm pool.
 // Names are never used again, so that nothing old can be taken for it.
-func (w *World) makeSpace(ctx context.Context, name string) (*space, error) {
+func (w *World) makeSpace(ctx context.Context, name, warm string) (*space, error) {
 	manifest := fmt.Sprintf(`
 apiVersion: v1
 kind: Namespace
@@ -132,15 +134,15 @@ spec:
     spec:
       containers:
       - {name: echo, image: echo, ports: [{containerPort: 8080}]}
-`, name) + interpreter(name, coldName, 0)
+`, name) + interpreter(name, coldName, 0) + interpreter(name, warm, poolSize)
 	if err := w.Cluster.Apply(ctx, []byte(manifest)); err != nil {
 		return nil, fmt.Errorf("making namespace %s: %w", name, err)
 	}
-	return &space{name: name}, nil
+	return &space{name: name, warm: &template{name: warm}}, nil
 }
 
 func (w *World) makeWarm(ctx context.Context, namespace, name string) (*template, error) {
-	if err := w.Cluster.Apply(ctx, []byte(interpreter(namespace, name, 2))); err != nil {
+	if err := w.Cluster.Apply(ctx, []byte(interpreter(namespace, name, poolSize))); err != nil {
 		return nil, fmt.Errorf("making CodeInterpreter %s/%s: %w", namespace, name, err)
 	}
 	return &template{name: name}, nil

@@ -75,6 +75,9 @@ func (r *Report) creates() (all, good int) {
 			continue
 		}
 		for outcome, n := range outcomes {
+			if outcome == nothing {
+				continue // none was sent
+			}
 			all += n
 			if outcome == ready {
 				good += n

@@ -92,7 +92,7 @@ func (w *World) send(ctx context.Context, method, url string, header http.Header
 // create asks a workload-manager for a session. extra is further JSON.
 func (w *World) create(ctx context.Context, i int, workload session.WorkloadRef, extra string) (reply, api.CreateResponse) {
 	body := fmt.Sprintf(`{"namespace":%q,"name":%q%s}`, workload.Namespace, workload.Name, extra)
-	r := w.send(ctx, http.MethodPost, w.managers[i].URL+createRoutes[workload.Kind], nil, body)
+	r := w.ofEither(ctx, i, http.MethodPost, createRoutes[workload.Kind], body)
 	var created api.CreateResponse
 	if r.err == nil && r.status == http.StatusOK {
 		if err := json.Unmarshal(r.body, &created); err != nil {
@@ -104,7 +104,17 @@ func (w *World) create(ctx context.Context, i int, workload session.WorkloadRef,
 
 // end asks a workload-manager to delete a session.
 func (w *World) end(ctx context.Context, i int, id string) reply {
-	return w.send(ctx, http.MethodDelete, w.managers[i].URL+"/v1/agent-runtime/sessions/"+id, nil, "")
+	return w.ofEither(ctx, i, http.MethodDelete, "/v1/agent-runtime/sessions/"+id, "")
+}
+
+// ofEither asks a workload-manager, or the other one if nobody listens there,
+// as the Service in front of both does.
+func (w *World) ofEither(ctx context.Context, i int, method, path, body string) reply {
+	r := w.send(ctx, method, w.managers[i].URL+path, nil, body)
+	if errors.Is(r.err, syscall.ECONNREFUSED) {
+		r = w.send(ctx, method, w.managers[1-i].URL+path, nil, body)
+	}
+	return r
 }
 
 // invoke sends a request through the router; without an id for a new session.

@@ -254,8 +254,8 @@ func (w *World) kubeTemplate(ctx context.Context, m *model, s *space, next strin
 	return said(nil)
 }
 
-// kubeNamespace deletes a namespace.
-func (w *World) kubeNamespace(ctx context.Context, m *model, s *space) string {
+// kubeNamespace deletes a namespace. Another one takes its place.
+func (w *World) kubeNamespace(ctx context.Context, m *model, s *space, next, warm string) string {
 	m.mu.Lock()
 	s.doubted = true
 	for key, namespace := range m.strangers {
@@ -266,7 +266,6 @@ func (w *World) kubeNamespace(ctx context.Context, m *model, s *space) string {
 	m.mu.Unlock()
 	err := w.remove(ctx, namespaceResource, "", s.name)
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	s.at = time.Now()
 	switch outcomeOf(err) {
 	case granted:
@@ -275,7 +274,18 @@ func (w *World) kubeNamespace(ctx context.Context, m *model, s *space) string {
 		s.doubted = false
 	case unclear:
 	}
-	return said(err)
+	m.mu.Unlock()
+	if err != nil {
+		return said(err)
+	}
+	fresh, err := w.makeSpace(ctx, next, warm)
+	if err != nil {
+		return "deleted, and none in its place: " + said(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spaces = append(m.spaces, fresh)
+	return said(nil)
 }
 
 // said names the outcome of a call of an operator.

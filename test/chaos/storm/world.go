@@ -35,7 +35,7 @@ import (
 var managerArgs = []string{
 	"--create-timeout=20s", "--probe-timeout=4s", "--undo-timeout=10s", "--delete-timeout=10s",
 	"--unknown-timeout=12s", "--collect-interval=1s", "--cluster-timeout=3s", "--store-timeout=2s",
-	"--outage-pause=5s", "--drain-timeout=5s",
+	"--outage-pause=5s", "--drain-timeout=5s", "--resync-interval=20s", "--resync-grace=5s",
 }
 
 var routerArgs = []string{"--create-timeout=25s", "--store-timeout=2s", "--dial-timeout=2s"}

@@ -71,42 +71,76 @@ func (r *Redis) healRows(ctx context.Context) (healed int, unreadable, err error
 }
 
 // indexedRow is a row with what the indexes say of it, in the order of
-// keys.indexes.
+// keys.indexes; nil: there is no entry.
 type indexedRow struct {
 	id     string
 	row    *redis.StringCmd
-	scores [4]*redis.FloatCmd
+	scores [4]any
 	now    time.Time
 }
 
-// indexed reads the rows of a page of keys, those that are rows.
+// indexed reads the rows of a page of keys, those that are rows, and each index
+// once for all of them.
 func (r *Redis) indexed(ctx context.Context, page []string) ([]indexedRow, error) {
-	var rows []indexedRow
 	now, err := r.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var rows []indexedRow
+	for _, key := range page {
+		if id := strings.TrimPrefix(key, r.keys.rowPrefix); session.ValidID(id) { // else it is an index
+			rows = append(rows, indexedRow{id: id, now: now})
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
 	err = r.do(ctx, "reading rows and indexes", func(ctx context.Context) error {
+		var scores [4]*redis.Cmd
 		answers, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, key := range page {
-				id := strings.TrimPrefix(key, r.keys.rowPrefix)
-				if !session.ValidID(id) {
-					continue // an index
-				}
-				row := indexedRow{id: id, now: now, row: p.Get(ctx, key)}
-				for i, index := range r.keys.indexes() {
-					row.scores[i] = p.ZScore(ctx, index, id)
-				}
-				rows = append(rows, row)
+			for i := range rows {
+				rows[i].row = p.Get(ctx, r.keys.row(rows[i].id))
+			}
+			for i, index := range r.keys.indexes() {
+				scores[i] = p.Do(ctx, scoresOf(index, rows)...)
 			}
 			return nil
 		})
 		if err != nil && !isAnswer(err) {
 			return err
 		}
-		return firstFailure(answers)
+		if err := firstFailure(answers); err != nil {
+			return err
+		}
+		return setScores(rows, scores)
 	})
 	return rows, err
+}
+
+// scoresOf asks an index for the entries of all rows. The method of the client
+// for it does not tell an absent entry from one of score 0.
+func scoresOf(index string, rows []indexedRow) []any {
+	words := []any{"ZMSCORE", index}
+	for _, row := range rows {
+		words = append(words, row.id)
+	}
+	return words
+}
+
+func setScores(rows []indexedRow, answers [4]*redis.Cmd) error {
+	for i, answer := range answers {
+		scores, err := answer.Slice()
+		if err != nil {
+			return err
+		}
+		if len(scores) != len(rows) {
+			return fmt.Errorf("%d scores of %d rows: %w", len(scores), len(rows), ErrCorrupt)
+		}
+		for j := range rows {
+			rows[j].scores[i] = scores[j]
+		}
+	}
+	return nil
 }
 
 // firstFailure is the first error of a pipeline that is not an answer about
@@ -143,13 +177,18 @@ func (r *Redis) compare(row indexedRow) (*repair, error) {
 		return nil, err
 	}
 	activity := row.now.Truncate(time.Second)
-	if row.scores[1].Err() == nil {
-		activity = r.clamp(moment(row.scores[1].Val()), row.now)
+	if score := row.scores[1]; score != nil {
+		// As a number or as text, depending on the protocol.
+		recorded, err := parseScore(fmt.Sprint(score))
+		if err != nil {
+			return nil, err
+		}
+		activity = r.clamp(recorded, row.now)
 	}
 	e := r.entries(s, activity, row.now)
 	fix := &repair{id: row.id, row: text, want: [4]string{e.expiry, floor(activity), e.due, e.creating}}
 	for i, score := range row.scores {
-		if (fix.want[i] != noEntry) != (score.Err() == nil) {
+		if (fix.want[i] != noEntry) != (score != nil) {
 			return fix, nil
 		}
 	}

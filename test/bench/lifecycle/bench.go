@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
 	goredis "github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
@@ -105,8 +106,8 @@ func (b *bench) load(ctx context.Context, rows *store.Redis, size int) (fleet.Fl
 	if err := b.redis.FlushAll(ctx); err != nil {
 		return fleet.Fleet{}, err
 	}
-	installation, err := rows.Installation(ctx)
-	if err != nil {
+	installation := uuid.NewString()
+	if err := rows.SetInstallation(ctx, installation); err != nil {
 		return fleet.Fleet{}, err
 	}
 	f := fleet.Fleet{Size: size, Created: time.Now().Add(-age).Truncate(time.Second), Installation: installation}

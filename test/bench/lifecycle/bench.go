@@ -82,6 +82,11 @@ func (b *bench) measure(ctx context.Context, size int) (r result, err error) {
 	}
 	defer stop(manager.Process, &err)
 	r.synced = time.Since(begun)
+	metrics, err := manager.metrics(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.syncCPU = worked(metrics)
 	steps := []func() error{
 		func() error { return b.settle(ctx, client, manager, &r) },
 		func() error { return r.weigh(ctx, manager) },

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -53,7 +52,7 @@ func (b *bench) collect(ctx context.Context, rows *store.Redis, client goredis.U
 
 // collected is how many sessions have ended since, in how many passes.
 func (m *manager) collected(since time.Time) (ended, passes int, err error) {
-	text, err := os.ReadFile(m.Log())
+	text, err := m.Output()
 	if err != nil {
 		return 0, 0, err
 	}

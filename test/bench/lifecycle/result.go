@@ -22,8 +22,10 @@ type result struct {
 	loaded, synced, settled time.Duration
 	resync                  *resync // nil: none was seen
 
-	// processor time, and bytes, once everything was compared
-	cpu                          time.Duration
+	// processor time until the caches were synced, and from there on until
+	// everything was compared
+	syncCPU, settleCPU time.Duration
+	// bytes, once everything was compared
 	resident, peak, heap, nextGC int64
 
 	ended, passes int
@@ -46,7 +48,7 @@ func (r result) print(out io.Writer) {
 		line("synced caches to the end of the resync", seconds(r.resync.ended), "(bound: "+seconds(resyncBound)+")")
 		line("  the resync alone", seconds(r.resync.took), "")
 	}
-	line("processor time since the start", seconds(r.cpu), "")
+	line("processor time for that, and to sync the caches", seconds(r.settleCPU)+" "+seconds(r.syncCPU), "")
 	line("resident", megabytes(r.resident), fmt.Sprintf("(bound: %.0f MB with 100000 sessions)", residentBound/1e6))
 	line("  most since the start", megabytes(r.peak), "")
 	line("  heap in use, and where it is collected next", megabytes(r.heap)+" "+megabytes(r.nextGC), "")

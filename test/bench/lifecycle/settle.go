@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -75,7 +74,7 @@ type resync struct {
 
 // firstResync is the first one in the log; nil: none yet, or none in this build.
 func (m *manager) firstResync(synced time.Time) (*resync, error) {
-	text, err := os.ReadFile(m.Log())
+	text, err := m.Output()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func parseCalls(info, command string) (int64, error) {
 	return 0, nil
 }
 
-// weigh reads what the program holds.
+// weigh reads what the program holds, and the time that it has worked.
 func (r *result) weigh(ctx context.Context, m *manager) error {
 	var err error
 	if r.resident, err = m.Resident(); err != nil {
@@ -111,24 +110,38 @@ func (r *result) weigh(ctx context.Context, m *manager) error {
 	if r.peak, err = m.Peak(); err != nil {
 		return err
 	}
-	response, err := fetch(ctx, http.DefaultClient, m.url+"/metrics")
+	metrics, err := m.metrics(ctx)
 	if err != nil {
 		return err
+	}
+	r.heap = int64(metrics["go_memstats_heap_alloc_bytes"].GetGauge().GetValue())
+	r.nextGC = int64(metrics["go_memstats_next_gc_bytes"].GetGauge().GetValue())
+	r.settleCPU = worked(metrics) - r.syncCPU
+	return nil
+}
+
+// worked is the processor time that a program has taken.
+func worked(metrics map[string]*dto.Metric) time.Duration {
+	return time.Duration(metrics["process_cpu_seconds_total"].GetCounter().GetValue() * float64(time.Second))
+}
+
+// metrics are those that are one number.
+func (m *manager) metrics(ctx context.Context) (map[string]*dto.Metric, error) {
+	response, err := fetch(ctx, http.DefaultClient, m.url+"/metrics")
+	if err != nil {
+		return nil, err
 	}
 	defer response.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(response.Body)
 	if err != nil {
-		return fmt.Errorf("reading metrics: %w", err)
+		return nil, fmt.Errorf("reading metrics: %w", err)
 	}
-	metric := func(name string) *dto.Metric {
-		for _, m := range families[name].GetMetric() {
-			return m
+	metrics := make(map[string]*dto.Metric, len(families))
+	for name, family := range families {
+		if all := family.GetMetric(); len(all) == 1 {
+			metrics[name] = all[0]
 		}
-		return nil
 	}
-	r.heap = int64(metric("go_memstats_heap_alloc_bytes").GetGauge().GetValue())
-	r.nextGC = int64(metric("go_memstats_next_gc_bytes").GetGauge().GetValue())
-	r.cpu = time.Duration(metric("process_cpu_seconds_total").GetCounter().GetValue() * float64(time.Second))
-	return nil
+	return metrics, nil
 }

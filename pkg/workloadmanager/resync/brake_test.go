@@ -108,6 +108,23 @@ func TestBrake(t *testing.T) {
 			require.NoError(w.t, err)
 			assert.Equal(w.t, theirs, id)
 		},
+		"a store of another installation is not taken though nothing would go": func(w *world) {
+			require.NoError(w.t, w.fake.SetInstallation(w.t.Context(), theirs))
+			assert.Equal(w.t, resync.ReasonStoreChanged, w.pass().Held)
+		},
+		"a store that belongs to nobody but has rows is not taken without leave": func(w *world) {
+			s := w.lost()
+			require.NoError(w.t, w.fake.SetInstallation(w.t.Context(), ""))
+			assert.Equal(w.t, resync.ReasonStoreEmpty, w.pass().Held)
+			w.rowIs(s, true, "whose it is is not known")
+		},
+		"a brake that was spoiled by hand confirms nothing": func(w *world) {
+			w.many(30, func() { w.lost() })
+			w.pass()
+			w.record.note.Data["brake-token"] = ""
+			assert.Equal(w.t, resync.ReasonMass, w.pass().Held)
+			assert.Len(w.t, w.fake.Rows(), 30)
+		},
 		"what an operator confirms is done, once, and the store is ours": func(w *world) {
 			w.many(30, func() { w.session() })
 			w.fake.Wipe()
@@ -187,9 +204,12 @@ func TestBrake(t *testing.T) {
 			w.many(30, func() { w.object(nil) })
 			require.NoError(w.t, w.fake.SetInstallation(w.t.Context(), theirs))
 			w.pass()
-			w.record.confirm(w.record.data("brake-token"))
+			token := w.record.data("brake-token")
+			w.record.confirm(token)
 			require.NoError(w.t, w.fake.SetInstallation(w.t.Context(), "33333333-3333-4333-8333-333333333333"))
 			assert.Equal(w.t, resync.ReasonStoreChanged, w.pass().Held)
+			assert.NotEqual(w.t, token, w.record.data("brake-token"))
+			assert.Empty(w.t, w.record.note.Annotations)
 			assert.Len(w.t, w.cluster.Objects(), 30)
 		},
 		"the token stays while there is nothing else to confirm, and counts of it do not creep up": func(w *world) {

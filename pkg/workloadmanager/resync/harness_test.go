@@ -184,6 +184,13 @@ type lister struct {
 	during     func() // after each page
 }
 
+// lists is how many were begun.
+func (l *lister) lists() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
 func (l *lister) List(ctx context.Context, visit func([]sandbox.Metadata) error) error {
 	l.mu.Lock()
 	l.calls++

@@ -25,7 +25,8 @@ const (
 type Report struct {
 	// Rows and Objects there were; of the objects, those of this installation.
 	Rows, Objects int
-	// Absent rows name an object that the list did not show, Unnamed objects
+	// Absent rows name an object that the list did not show, or showed with the
+	// label of another session; Unnamed objects
 	// are named by no row that the scan showed. Most of both were under way.
 	Absent, Unnamed int
 	// Purged rows and Swept objects are gone; Failed ones are tried again in
@@ -189,7 +190,7 @@ func (p *pass) scan(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			p.report.Rows++
-			if !row.Unreadable && !p.view.name(row.Object) && p.judged(row) {
+			if !row.Unreadable && !p.view.carries(row.Object, row.ID) && p.judged(row) {
 				p.absent = append(p.absent, pack(row.ID))
 			}
 		}

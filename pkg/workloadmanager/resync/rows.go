@@ -95,15 +95,13 @@ func (p *pass) purge(ctx context.Context, rows []doomed) error {
 	})
 }
 
-// names is the guard of session.Names, and refuses too if the row has come to
-// know a UID since: it then names another object of that name.
+// names is the guard of a purge: the row names exactly the object that was
+// looked for. Unlike session.Names it refuses a row that has come to know a UID
+// since, which is that of a new object of the name.
 func names(object session.ObjectRef) func(session.Session) error {
 	return func(s session.Session) error {
-		if err := session.Names(object)(s); err != nil {
-			return err
-		}
-		if s.Object.UID != object.UID {
-			return fmt.Errorf("the row knows its object's UID by now: %w", session.ErrStale)
+		if s.Object != object {
+			return fmt.Errorf("the row names another object by now: %w", session.ErrStale)
 		}
 		return nil
 	}

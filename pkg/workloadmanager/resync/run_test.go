@@ -38,11 +38,11 @@ func TestRun(t *testing.T) {
 	cases := map[string]func(w *world){
 		"the first pass is at the start, the next after the interval": func(w *world) {
 			defer w.running()()
-			assert.Equal(w.t, 1, w.lister.calls)
+			assert.Equal(w.t, 1, w.lister.lists())
 			w.sleep(5*time.Minute - time.Nanosecond)
-			assert.Equal(w.t, 1, w.lister.calls)
+			assert.Equal(w.t, 1, w.lister.lists())
 			w.sleep(time.Nanosecond)
-			assert.Equal(w.t, 2, w.lister.calls)
+			assert.Equal(w.t, 2, w.lister.lists())
 		},
 		"several triggers are one pass, soon": func(w *world) {
 			defer w.running()()
@@ -50,16 +50,16 @@ func TestRun(t *testing.T) {
 				w.r.Trigger()
 			}
 			w.sleep(time.Second)
-			assert.Equal(w.t, 2, w.lister.calls)
+			assert.Equal(w.t, 2, w.lister.lists())
 		},
 		"a trigger during a pass is not lost": func(w *world) {
 			w.object(nil) // so that the pass waits
 			defer w.running()()
 			w.r.Trigger()
 			w.sleep(grace)
-			assert.Equal(w.t, 2, w.lister.calls, "the two lists of one pass")
+			assert.Equal(w.t, 2, w.lister.lists(), "the two lists of one pass")
 			w.sleep(time.Second)
-			assert.Equal(w.t, 3, w.lister.calls)
+			assert.Equal(w.t, 3, w.lister.lists())
 		},
 		"a pass that failed is tried again soon": func(w *world) {
 			s := w.lost()
@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 			w.many(30, func() { w.lost() })
 			defer w.running()()
 			w.sleep(time.Minute)
-			assert.Equal(w.t, 1, w.lister.calls, "no pass is made for nothing")
+			assert.Equal(w.t, 1, w.lister.lists(), "no pass is made for nothing")
 			w.record.confirm(w.record.data("brake-token"))
 			w.sleep(5 * time.Second)
 			assert.Empty(w.t, w.fake.Rows())

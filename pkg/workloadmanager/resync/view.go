@@ -70,6 +70,12 @@ func (v *view) name(ref session.ObjectRef) bool {
 	return true
 }
 
+// carries is name, and reports as well whether the object's label names the
+// session: somebody may have changed it while nobody watched.
+func (v *view) carries(ref session.ObjectRef, id string) bool {
+	return v.name(ref) && v.objects[v.key(ref)].id == pack(id)
+}
+
 func (v *view) same(o shown, ref session.ObjectRef) bool {
 	return ref.UID == "" || o.uid == v.uid(ref.UID)
 }

@@ -24,7 +24,8 @@ const (
 // what is wrong: each bug is planted and must be found, and what brings it to
 // light must pass without the bug.
 func TestChaos(t *testing.T) {
-	w, err := storm.StartWorld(t.Context(), "", "", os.Stderr)
+	// The races stand in the logs, which the folder keeps.
+	w, err := storm.StartWorld(t.Context(), "", t.TempDir(), os.Stderr)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {

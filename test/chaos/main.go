@@ -31,7 +31,6 @@ func main() {
 	flag.IntVar(&o.Steps, "steps", fullRun, "steps to take; 0 for no bound")
 	flag.DurationVar(&o.Duration, "duration", 0, "time to take; 0 for no bound")
 	flag.IntVar(&o.Round, "round", 0, "steps of a round; 100 if 0")
-	flag.BoolVar(&o.Mend, "mend", false, "end what only a comparison of both sides can mend")
 	flag.StringVar(&version, "agent-sandbox", "", "version of agent-sandbox: v0.5.6 (default) or v0.4.6")
 	flag.StringVar(&dir, "dir", "", "keep the cluster's files and the logs here")
 	flag.Parse()

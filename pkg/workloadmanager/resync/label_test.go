@@ -1,4 +1,4 @@
-package resync
+package resync_test
 
 import (
 	"testing"

@@ -122,3 +122,10 @@ func (s *strikes) strike(ctx context.Context, name string, t target, held time.D
 	}
 	return nil
 }
+
+// without does something while no fault of the part is under way.
+func (s *strikes) without(part string, do func() string) string {
+	s.parts[part].Lock()
+	defer s.parts[part].Unlock()
+	return do()
+}

@@ -52,8 +52,8 @@ var weights = []struct {
 	{KubeNamespace, 2},
 	{KubeLabel, 6},
 	{Stranger, 4},
-	{Crash, 11},
-	{Fault, 12},
+	{Crash, 9},
+	{Fault, 9},
 }
 
 // Step is one thing to do. Everything random about it is drawn in advance, so
@@ -81,7 +81,7 @@ func between(value uint64, from, to time.Duration) time.Duration {
 // Pauses between two steps.
 const (
 	shortPause = 50 * time.Millisecond
-	longPause  = 750 * time.Millisecond
+	longPause  = 800 * time.Millisecond
 )
 
 // Planner draws steps. Faults come in a shuffled order, each as often as any

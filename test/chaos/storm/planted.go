@@ -111,12 +111,19 @@ func (w *World) up(ctx context.Context, env []string) error {
 	return group.Wait()
 }
 
-// bugShowsWithin is how long a planted bug has to show.
-const bugShowsWithin = 20 * time.Second
+const (
+	// bugShowsWithin is how long a planted bug has to show.
+	bugShowsWithin = 20 * time.Second
+	// bugStays is how long what it shows must last, or else it may be what
+	// passes also without the bug.
+	bugStays = 4 * time.Second
+)
 
-// watch returns the first violations of the kinds that are to be found.
+// watch returns the first violations of the kinds that are to be found that
+// last.
 func (t *trial) watch(ctx context.Context, p Planted) ([]check.Violation, error) {
 	deadline := time.Now().Add(bugShowsWithin)
+	var shown time.Time
 	for {
 		s, err := t.snapshot(ctx, t.model)
 		if err != nil {
@@ -129,8 +136,15 @@ func (t *trial) watch(ctx context.Context, p Planted) ([]check.Violation, error)
 				found = append(found, v)
 			}
 		}
-		if len(found) > 0 || time.Now().After(deadline) {
+		switch {
+		case len(found) == 0 && time.Now().After(deadline), final(found), ctx.Err() != nil:
 			return found, ctx.Err()
+		case len(found) == 0:
+			shown = time.Time{}
+		case shown.IsZero():
+			shown = time.Now()
+		case time.Since(shown) >= bugStays:
+			return found, nil
 		}
 		sleep(ctx, settleInterval)
 	}

@@ -93,6 +93,10 @@ func (w *World) send(ctx context.Context, method, url string, header http.Header
 func (w *World) create(ctx context.Context, i int, workload session.WorkloadRef, extra string) (reply, api.CreateResponse) {
 	body := fmt.Sprintf(`{"namespace":%q,"name":%q%s}`, workload.Namespace, workload.Name, extra)
 	r := w.ofEither(ctx, i, http.MethodPost, createRoutes[workload.Kind], body)
+	if r.err == nil && r.status == http.StatusServiceUnavailable {
+		// Nothing was created: whoever wants a session asks again.
+		r = w.ofEither(ctx, 1-i, http.MethodPost, createRoutes[workload.Kind], body)
+	}
 	var created api.CreateResponse
 	if r.err == nil && r.status == http.StatusOK {
 		if err := json.Unmarshal(r.body, &created); err != nil {

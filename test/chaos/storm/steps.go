@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/test/chaos/check"
@@ -254,7 +257,13 @@ func (w *World) kubeTemplate(ctx context.Context, m *model, s *space, next strin
 	return said(nil)
 }
 
-// kubeNamespace deletes a namespace. Another one takes its place.
+// goneWithin is how long a namespace may take to go.
+const goneWithin = 20 * time.Second
+
+// kubeNamespace deletes a namespace and waits until it is gone, for an API
+// server that starts while one is being emptied does not show its custom
+// resources at first, and what is left of them then stays for ever. Another
+// namespace takes its place.
 func (w *World) kubeNamespace(ctx context.Context, m *model, s *space, next, warm string) string {
 	m.mu.Lock()
 	s.doubted = true
@@ -278,6 +287,7 @@ func (w *World) kubeNamespace(ctx context.Context, m *model, s *space, next, war
 	if err != nil {
 		return said(err)
 	}
+	w.waitGone(ctx, s.name)
 	fresh, err := w.makeSpace(ctx, next, warm)
 	if err != nil {
 		return "deleted, and none in its place: " + said(err)
@@ -286,6 +296,19 @@ func (w *World) kubeNamespace(ctx context.Context, m *model, s *space, next, war
 	defer m.mu.Unlock()
 	m.spaces = append(m.spaces, fresh)
 	return said(nil)
+}
+
+// waitGone returns when a namespace is gone, or after the time.
+func (w *World) waitGone(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, goneWithin)
+	defer cancel()
+	for ctx.Err() == nil {
+		_, err := w.client.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		sleep(ctx, settleInterval)
+	}
 }
 
 // said names the outcome of a call of an operator.

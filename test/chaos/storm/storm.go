@@ -21,9 +21,6 @@ type Options struct {
 	Round int
 	// Cover demands that every crash point and every fault was met three times.
 	Cover bool
-	// Mend ends, through the API, sessions that only a comparison of both sides
-	// can mend, and counts them.
-	Mend bool
 }
 
 const (
@@ -237,7 +234,9 @@ func (s *storm) doInSpace(ctx context.Context, step Step) string {
 	case KubeTemplate:
 		return s.kubeTemplate(ctx, s.model, p, s.name("warm"))
 	case KubeNamespace:
-		return s.kubeNamespace(ctx, s.model, p, s.name("storm"), s.name("warm"))
+		return s.strikes.without(partControl, func() string {
+			return s.kubeNamespace(ctx, s.model, p, s.name("storm"), s.name("warm"))
+		})
 	default:
 		return s.createOn(ctx, s.model, i, p, nil)
 	}
@@ -301,11 +300,6 @@ func (s *storm) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Mend && s.mend(ctx, violations) {
-		if snapshot, violations, err = s.World.settle(ctx, s.model, bound); err != nil {
-			return err
-		}
-	}
 	for _, m := range s.managers {
 		if m.PID() == 0 {
 			violations = append(violations, check.Violation{Kind: ProcessEnded, Detail: m.Name(), Final: true})
@@ -325,19 +319,6 @@ func (s *storm) settle(ctx context.Context) error {
 		s.model.roundDone(snapshot)
 	}
 	return nil
-}
-
-// mend stands in for the comparison of both sides.
-func (s *storm) mend(ctx context.Context, violations []check.Violation) bool {
-	mended := false
-	for _, v := range violations {
-		if s.needsResync(s.model, v) {
-			s.say("  MENDED %s: %s", v, s.end(ctx, 0, v.Session))
-			s.model.ask(v.Session, "mended")(granted)
-			mended = true
-		}
-	}
-	return mended
 }
 
 // ProcessEnded is a violation that the checker cannot see.

@@ -133,6 +133,17 @@ func TestRows(t *testing.T) {
 			assert.Equal(w.t, s.ID, e.Object.SessionID)
 			assert.Equal(w.t, 1, report.Relabelled)
 		},
+		"a session whose object's label names another one is handed to the reconciler": func(w *world) {
+			s := w.session()
+			w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.SessionID = "00000000-0000-4000-8000-00000000aaaa" })
+			report := w.pass()
+			w.rowIs(s, true, "its object is there")
+			require.Len(w.t, w.events.all, 1)
+			assert.Equal(w.t, s.Object, w.events.all[0].Object.Ref)
+			assert.Equal(w.t, s.ID, w.events.all[0].Object.SessionID)
+			assert.Equal(w.t, 1, report.Relabelled)
+			assert.Zero(w.t, report.Swept)
+		},
 		"an API server that does not answer is no proof of absence": func(w *world) {
 			s := w.lost()
 			w.cluster.FailNext("Get", clustertest.ErrDown)

@@ -24,7 +24,10 @@ const fullRun = 2000
 
 var errVerdict = errors.New("the verdict is not OK")
 
-func main() {
+func main() { os.Exit(run()) }
+
+// run returns the status: 0 for OK, 1 for another verdict, 2 when there is none.
+func run() int {
 	var o storm.Options
 	var version, dir string
 	flag.Uint64Var(&o.Seed, "seed", 0, "of the steps; 0 draws one")
@@ -41,17 +44,19 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	begun := time.Now()
-	err := run(ctx, o, version, dir)
+	err := pass(ctx, o, version, dir)
 	if errors.Is(err, errVerdict) {
-		os.Exit(1)
+		return 1
 	}
 	if err != nil {
 		fmt.Printf("%v\nchaos: ERROR seed=%d took=%s\n", err, o.Seed, time.Since(begun).Round(time.Second))
-		os.Exit(2)
+		return 2
 	}
+	return 0
 }
 
-func run(ctx context.Context, o storm.Options, version, dir string) (err error) {
+// pass lets one storm pass and prints what came of it.
+func pass(ctx context.Context, o storm.Options, version, dir string) (err error) {
 	fmt.Printf("seed %d\n", o.Seed)
 	w, err := storm.StartWorld(context.WithoutCancel(ctx), version, dir, os.Stdout)
 	if err != nil {

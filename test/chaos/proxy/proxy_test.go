@@ -51,7 +51,7 @@ func start(t *testing.T) *Proxy {
 
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr())
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -90,7 +90,7 @@ func TestCutEndsWhatIsOpenAndNothingElse(t *testing.T) {
 	p.Cut()
 	_, err = hears(old, soon)
 	require.Error(t, err)
-	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is still open")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is still open")
 	young := dial(t, p)
 	say(t, young, "b")
 	_, err = hears(young, soon)
@@ -145,7 +145,7 @@ func TestRefusalEndsWithTheThaw(t *testing.T) {
 	_, err := hears(old, soon)
 	require.NoError(t, err)
 	p.Refuse()
-	_, err = net.Dial("tcp", p.Addr())
+	_, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", p.Addr())
 	require.Error(t, err)
 	_, err = hears(old, soon)
 	require.Error(t, err)

@@ -58,7 +58,7 @@ func (w *World) crash(ctx context.Context, c crashing) (hit bool, err error) {
 		// collects.
 		w.managers[c.other].mu.Lock()
 		defer w.managers[c.other].mu.Unlock()
-		if err := w.managers[c.other].Program.Stop(); err != nil {
+		if err := w.managers[c.other].Stop(); err != nil {
 			return false, err
 		}
 	}
@@ -79,7 +79,7 @@ func (w *World) dieAt(ctx context.Context, c crashing) (hit bool, err error) {
 	m := w.managers[c.manager]
 	end := m.Kill
 	if c.gently {
-		end = m.Program.Stop
+		end = m.Stop
 	}
 	if err := end(); err != nil {
 		return false, err

@@ -90,7 +90,7 @@ func (w *World) replant(ctx context.Context, p Planted, env []string) error {
 		return w.Router.Start(ctx)
 	}
 	for _, m := range w.managers {
-		if err := m.Program.Stop(); err != nil {
+		if err := m.Stop(); err != nil {
 			return err
 		}
 	}

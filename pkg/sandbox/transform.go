@@ -3,6 +3,8 @@ package sandbox
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
@@ -22,7 +24,16 @@ func (c *cached) GetObjectMeta() metav1.Object {
 	}
 }
 
-var _ metav1.ObjectMetaAccessor = (*cached)(nil)
+// GetObjectKind and DeepCopyObject let a list hold it.
+func (c *cached) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject returns c itself: what is in the cache is never changed.
+func (c *cached) DeepCopyObject() runtime.Object { return c }
+
+var (
+	_ metav1.ObjectMetaAccessor = (*cached)(nil)
+	_ runtime.Object            = (*cached)(nil)
+)
 
 // shrink makes a cached of each object on its way into the cache. What comes
 // by a watch-list passes twice, so a cached passes through. It never fails: one

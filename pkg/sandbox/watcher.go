@@ -59,7 +59,7 @@ func NewWatcher(d dynamic.Interface, api API, options WatcherOptions) (*Watcher,
 		session.KindSandbox:      api.Sandboxes(),
 		session.KindSandboxClaim: api.Claims(),
 	} {
-		if err := w.add(kind, newInformer(d, resource, options.Resync), api, options); err != nil {
+		if err := w.add(kind, newInformer(d, api, resource, options.Resync), api, options); err != nil {
 			return nil, fmt.Errorf("watching %s: %w", resource.Resource, err)
 		}
 	}
@@ -93,12 +93,12 @@ func (w *Watcher) add(kind string, informer cache.SharedIndexInformer, api API, 
 
 // newInformer selects by label at the API server, which spares us everything
 // that carries no session.
-func newInformer(d dynamic.Interface, resource schema.GroupVersionResource, resync time.Duration) cache.SharedIndexInformer {
+func newInformer(d dynamic.Interface, api API, resource schema.GroupVersionResource, resync time.Duration) cache.SharedIndexInformer {
 	objects := d.Resource(resource)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = LabelSessionID
-			return objects.List(ctx, options)
+			return listShrunk(ctx, objects, options, shrink(api))
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = LabelSessionID

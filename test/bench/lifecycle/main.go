@@ -47,7 +47,7 @@ func main() {
 		return nil
 	})
 	flag.IntVar(&s.due, "due", 1000, "sessions that are ended by the pass that is measured")
-	flag.BoolVar(&s.watchList, "watch-list", true, "the API server streams first lists; otherwise they are read as older servers give them")
+	flag.BoolVar(&s.watchList, "watch-list", true, "the API server streams first lists; otherwise it refuses to, as older ones do")
 	flag.StringVar(&s.program, "program", "", "workload-manager to measure; it is built from the source tree by default")
 	flag.StringVar(&s.keep, "logs", "", "`folder` to write the logs to; they are thrown away by default")
 	flag.Parse()

@@ -35,7 +35,7 @@ type result struct {
 func (r result) print(out io.Writer) {
 	lists := "streamed"
 	if !r.watchList {
-		lists = "in one answer, as of older API servers"
+		lists = "not streamed, as of older API servers"
 	}
 	fmt.Fprintf(out, "\n## %d sessions and %d that become due; first lists %s\n\n", r.notDue, r.due, lists)
 	line := func(what, value, bound string) { fmt.Fprintf(out, "%-58s %12s   %s\n", what, value, bound) }

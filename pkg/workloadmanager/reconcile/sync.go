@@ -118,11 +118,12 @@ func (r *Reconciler) observe(ctx context.Context, row session.Session, object sa
 	if len(object.Addresses) > 0 {
 		o.Address = object.Addresses[0]
 	}
-	if object.SandboxName == "" {
+	switch {
+	case object.SandboxName == "":
 		o.Sandbox, o.Address = session.SandboxRef{}, ""
-	} else if restsOn(row, object) {
+	case restsOn(row, object):
 		o.Sandbox.UID = row.Sandbox.UID
-	} else if object.SandboxUID == "" {
+	case object.SandboxUID == "":
 		uid, err := r.cluster.SandboxUID(ctx, object.Ref.Namespace, object.SandboxName)
 		switch {
 		case errors.Is(err, sandbox.ErrNotFound):

@@ -48,7 +48,7 @@ func (b *bench) build(ctx context.Context) error {
 	}
 	for out, source := range builds {
 		compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, source)
-		compile.Env = append(os.Environ(), "CGO_ENABLED=0") //nolint:forbidigo // handed on
+		compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := compile.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", source, err, text)
 		}

@@ -52,8 +52,9 @@ func main() {
 	flag.StringVar(&s.keep, "logs", "", "`folder` to write the logs to; they are thrown away by default")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, s); err != nil {
+	err := run(ctx, s)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-lifecycle:", err)
 		os.Exit(1)
 	}

@@ -67,7 +67,10 @@ func (b *bench) startAPIServer(ctx context.Context, folder string, f fleet.Fleet
 	if err := os.WriteFile(s.kubeconfig, kubeconfig("https://"+port.Address(), pair.Cert), 0o600); err != nil {
 		return nil, err
 	}
-	return s, s.Start(ctx)
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // startManager returns once its caches are synced.
@@ -88,7 +91,10 @@ func (b *bench) startManager(ctx context.Context, folder string, server *apiServ
 		ReadyWithin: readyWithin,
 		Ready:       m.followsCluster,
 	})
-	return m, m.Start(ctx)
+	if err := m.Start(ctx); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // followsCluster: the detail is ok from the moment that the first lists of the

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -69,13 +68,13 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	log.Printf("serving %d sessions on %s", s.fleet.Size, listener.Addr())
+	fmt.Printf("serving %d sessions on %s\n", s.fleet.Size, listener.Addr())
 	server := &http.Server{
 		Handler:           newHandler(cluster, s.watchList),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends the watches
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // nothing is left to save
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // nothing is left to save
 	if err := server.ServeTLS(listener, s.cert, s.key); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -31,7 +31,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, c *collection, f
 	query := r.URL.Query()
 	bookmarks, _ := strconv.ParseBool(query.Get("allowWatchBookmarks"))
 	s := &stream{collection: c, filter: f, metadata: asMetadata(r), bookmarks: bookmarks, w: w}
-	initial, err := h.initial(c, query)
+	initial, err := h.initial(query)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, c *collection, f
 // initial reports whether the watch is to begin with the whole list and say
 // where that ends, by the rules of the API server (ValidateListOptions in
 // k8s.io/apimachinery/pkg/apis/meta/internalversion/validation).
-func (h *handler) initial(c *collection, query url.Values) (bool, error) {
+func (h *handler) initial(query url.Values) (bool, error) {
 	wanted := query.Get("sendInitialEvents")
 	if wanted == "" {
 		return false, nil

@@ -41,7 +41,7 @@ func TestClaimHasAdoptedASandboxOfThePool(t *testing.T) {
 	adopted, err := api.Parse(f.Adopted(1))
 	require.NoError(t, err)
 	row := f.Session(1)
-	assert.Equal(t, row.Sandbox, session.SandboxRef{Name: adopted.Ref.Name, UID: adopted.Ref.UID})
+	assert.Equal(t, session.SandboxRef{Name: adopted.Ref.Name, UID: adopted.Ref.UID}, row.Sandbox)
 	assert.Equal(t, row.Object.Namespace, adopted.Ref.Namespace)
 	assert.Empty(t, adopted.SessionID)
 }

@@ -50,14 +50,16 @@ type crashing struct {
 // crash arms a workload-manager with a point, waits until it has died there, and
 // starts it again without. hit is false if it never came to the point in time.
 func (w *World) crash(ctx context.Context, c crashing) (hit bool, err error) {
-	w.managers[c.manager].mu.Lock()
-	defer w.managers[c.manager].mu.Unlock()
 	alone := leaders(c.point)
+	for i, m := range w.managers { // always in this order, or two would wait for each other
+		if alone || i == c.manager {
+			m.mu.Lock()
+			defer m.mu.Unlock() //nolint:revive // both are held to the end
+		}
+	}
 	if alone {
 		// The other one gives the lease up and stays away, so that this one
 		// collects.
-		w.managers[c.other].mu.Lock()
-		defer w.managers[c.other].mu.Unlock()
 		if err := w.managers[c.other].Stop(); err != nil {
 			return false, err
 		}

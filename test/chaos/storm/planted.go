@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +65,13 @@ func (w *World) Try(ctx context.Context, p Planted, plant bool) ([]check.Violati
 	if err := w.replant(ctx, p, t.bug); err != nil {
 		return nil, err
 	}
+	// One comparison of both sides follows each start, and would mend what the
+	// bug does before anybody sees it.
+	err := w.compared(ctx)
+	if err != nil {
+		return nil, err
+	}
 	name := fmt.Sprintf("planted-%t-%s", plant, p.Bug)
-	var err error
 	if t.space, err = w.makeSpace(ctx, name, "warm"); err != nil {
 		return nil, err
 	}
@@ -109,6 +115,29 @@ func (w *World) up(ctx context.Context, env []string) error {
 		group.Go(func() error { return m.restart(ctx, env...) })
 	}
 	return group.Wait()
+}
+
+// comparedWithin is how long the first comparison after a start may take, with
+// the change of the lease before it.
+const comparedWithin = 30 * time.Second
+
+// compared returns once a workload-manager has compared both sides since it
+// started.
+func (w *World) compared(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, comparedWithin)
+	defer cancel()
+	for {
+		for _, m := range w.managers {
+			r := w.send(ctx, http.MethodGet, m.URL+"/metrics", nil, "")
+			if bytes.Contains(r.body, []byte(`agentcube_resync_passes_total{outcome="done"} `)) {
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for a comparison of both sides: %w", ctx.Err())
+		}
+		sleep(ctx, settleInterval)
+	}
 }
 
 const (

@@ -49,7 +49,7 @@ func (r *Redis) Installation(ctx context.Context) (string, error) {
 			return err
 		}
 		// Whoever is first wins; a repeated call finds its own.
-		if err = r.client.SetNX(ctx, r.keys.installation, uuid.NewString(), 0).Err(); err != nil {
+		if err := r.client.SetNX(ctx, r.keys.installation, uuid.NewString(), 0).Err(); err != nil {
 			return err
 		}
 		id, err = r.client.Get(ctx, r.keys.installation).Result()

@@ -1,12 +1,14 @@
 package sessiontest
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -194,32 +196,44 @@ var indexCases = map[string]func(*testing.T, Subject){
 		s.check(t)
 	},
 	"nothing breaks beside creates, updates and removals": func(t *testing.T, s Subject) {
-		var wg sync.WaitGroup
+		var all errgroup.Group
 		now := s.now(t)
 		for worker := range 4 {
-			wg.Go(func() {
+			all.Go(func() error {
 				for n := range 20 {
-					row := Reserved(worker*100+n, now)
-					_, err := s.Create(t.Context(), row)
-					assert.NoError(t, err)
-					_, err = s.Update(t.Context(), row.ID, session.Commit(row.Creator.Token, Ready(row, "10.0.0.7")))
-					assert.NoError(t, err)
-					if n%2 == 0 {
-						assert.NoError(t, s.Remove(t.Context(), row.ID, always))
+					if err := s.live(t.Context(), Reserved(worker*100+n, now), n%2 == 0); err != nil {
+						return err
 					}
 				}
+				return nil
 			})
 		}
-		wg.Go(func() {
+		all.Go(func() error {
 			for range 20 {
-				_, err := s.Index(t.Context())
-				assert.NoError(t, err)
+				if _, err := s.Index(t.Context()); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
-		wg.Wait()
+		require.NoError(t, all.Wait())
 		assert.Len(t, s.Rows(t), 40)
 		s.check(t)
 	},
+}
+
+// live creates the row, makes it ready, and removes it if asked to.
+func (s Subject) live(ctx context.Context, row session.Session, remove bool) error {
+	if _, err := s.Create(ctx, row); err != nil {
+		return err
+	}
+	if _, err := s.Update(ctx, row.ID, session.Commit(row.Creator.Token, Ready(row, "10.0.0.7"))); err != nil {
+		return err
+	}
+	if !remove {
+		return nil
+	}
+	return s.Remove(ctx, row.ID, always)
 }
 
 var processCases = map[string]func(*testing.T, Subject){

@@ -497,7 +497,7 @@ func TestAfterAnOutageNobodyIsTakenForIdleForAWhile(t *testing.T) {
 	})
 	t.Run("that a collector could not see, since it has just started", func(t *testing.T) {
 		t.Parallel()
-		in(t, func(t *testing.T, w *world) {
+		in(t, func(_ *testing.T, w *world) {
 			s := w.idle(5 * time.Minute)
 			w.pass(time.Hour)
 			w.runFor(outagePause - time.Second)

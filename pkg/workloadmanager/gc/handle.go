@@ -157,6 +157,11 @@ func (c *Collector) finish(ctx context.Context, row session.Session, now time.Ti
 		}
 	}
 	if err := c.finisher.Finish(ctx, row, abandoned); err != nil {
+		if now.Before(row.UnknownUntil) {
+			// Nothing has failed yet: an object that may still appear is
+			// looked for at the first interval, not at a longer one each time.
+			return false, err
+		}
 		return false, errors.Join(err, c.countAttempt(ctx, row))
 	}
 	return abandoned, nil

@@ -32,6 +32,8 @@ type creation struct {
 	sent bool
 	// unknownUntil is set when the create call's outcome is not known.
 	unknownUntil time.Time
+	// ahead is the look-up of the sandbox that a claim is about to get.
+	ahead *lookAhead
 	// waiting says what the create waits for at the moment.
 	waiting string
 }
@@ -58,7 +60,7 @@ func (p *Provisioner) Create(ctx context.Context, r Request) (session.Session, e
 	if c.reserved {
 		if finished, undoErr := p.detached(ctx, c.row.ID, p.options.AnswerBound, func(ctx context.Context) error {
 			err := p.undo(ctx, c)
-			p.leave(c, err)
+			p.leave(ctx, c, err)
 			return err
 		}); finished && undoErr != nil {
 			// As text: what the caller is told is why the create failed.

@@ -62,7 +62,7 @@ func (p *Provisioner) finishLeftover(ctx context.Context, c *creation) {
 	defer cancel()
 	err := p.undo(bounded, c)
 	switch {
-	case p.leave(c, err):
+	case p.leave(bounded, c, err):
 	case err != nil:
 		p.log.Warn("undo is left to the collector", zap.String("session", c.row.ID), zap.Error(err))
 	default:
@@ -70,12 +70,12 @@ func (p *Provisioner) finishLeftover(ctx context.Context, c *creation) {
 	}
 }
 
-// leave keeps a create whose undo is to run again: it could not reach a
-// dependency, or the reservation's outcome is not known. A store that was
+// leave keeps a create whose undo, run on ctx, is to run again: it could not
+// reach a dependency in time, or the reservation's outcome is not known. A store that was
 // frozen may carry out the reservation after the removal, so that one
 // removal that finds no row proves nothing.
-func (p *Provisioner) leave(c *creation, err error) bool {
-	again := passing(err)
+func (p *Provisioner) leave(ctx context.Context, c *creation, err error) bool {
+	again := err != nil && (passing(err) || ctx.Err() != nil)
 	if err == nil && c.reservationUnknown {
 		c.reservationUnknown, again = false, true
 	}

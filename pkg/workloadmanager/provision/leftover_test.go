@@ -82,6 +82,23 @@ func TestAPlaceholderThatIsWrittenLateIsRemoved(t *testing.T) {
 	})
 }
 
+func TestAnUndoThatTheAPIServerDoesNotAnswerGoesOn(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		hang := func() {
+			for range 3 {
+				w.cluster.Hang("Delete")
+			}
+		}
+		w.prober.probe = func(context.Context) error { hang(); return errRefused }
+		_, err := w.p.Create(t.Context(), direct())
+		as[*provision.UnreachableError](t, err)
+		require.NoError(t, w.p.Wait(t.Context()))
+		w.run(time.Minute)
+		w.nothingLeft()
+	})
+}
+
 func TestAnUndoThatIsDoneIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {

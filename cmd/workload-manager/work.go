@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 	collectPage     = 200
 	indexInterval   = 5 * time.Minute
 	heartbeatPeriod = 5 * time.Second
+	// retryInterval is for what nothing works without.
+	retryInterval = time.Second
 )
 
 // createIsOver is when no create can be under way any more: its bound, its
@@ -32,21 +35,22 @@ func createIsOver(cfg config.WorkloadManager) time.Duration {
 	return cfg.CreateTimeout + cfg.UndoTimeout + 10*time.Second
 }
 
-// startWork waits for the store and for agent-sandbox, then runs everything
-// that works on sessions until ctx ends. The watch that the work needs runs in
-// watches, on watchCtx, since it must outlive the work.
-func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) error {
+// startWork waits for the store and for agent-sandbox, then does all work on
+// sessions until ctx ends. What that needs until its very end runs in support,
+// on supportCtx.
+func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 	if err := a.store.Wait(ctx); err != nil {
-		return nil // ctx ended
+		return unlessEnded(ctx, err)
 	}
 	a.health.Ready()
-	installation, err := a.installation(ctx)
+	installation, err := a.joinStore(ctx)
 	if err != nil {
-		return nil
+		return unlessEnded(ctx, err)
 	}
-	served, err := sandbox.WaitServed(ctx, a.clients.discovery, a.clock)
+	support.Go(func() error { return a.heartbeat(supportCtx) })
+	served, err := a.waitServed(ctx)
 	if err != nil {
-		return nil
+		return unlessEnded(ctx, err)
 	}
 	a.log.Info("agent-sandbox is served", zap.String("version", served.Version), zap.String("installation", installation))
 
@@ -55,43 +59,56 @@ func (a *app) startWork(ctx, watchCtx context.Context, watches *errgroup.Group) 
 	if err != nil {
 		return err
 	}
-	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
-	provisioner := provision.New(a.clock, a.log, a.store, client, watcher, client, dialer, provision.Options{
-		Process: a.process, Installation: installation,
-		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
-		UnknownBound: a.cfg.UnknownTimeout,
-	})
+	provisioner := a.provisioner(client, watcher, installation)
 	reconciler := reconcile.New(a.clock, a.log, a.store, client, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
 	})
 	watcher.OnEvent(reconciler.Enqueue)
-	collector := gc.New(a.clock, a.log, a.store, a.store, a.store, provisioner, gc.Options{
-		Interval: a.cfg.CollectInterval, IndexInterval: indexInterval, Page: collectPage, Workers: collectWorkers,
-		CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
-	})
-	templates := a.templates(served)
-
-	var work errgroup.Group
-	// The heartbeat comes first: a placeholder without one is undone.
-	if err := a.store.Beat(ctx, a.process); err != nil {
-		a.log.Warn("heartbeat not written yet", zap.Error(err))
-	}
-	work.Go(func() error { return a.heartbeat(ctx) })
-	watches.Go(func() error { return watcher.Run(watchCtx) })
+	support.Go(func() error { return watcher.Run(supportCtx) })
 	if err := watcher.WaitForSync(ctx); err != nil {
+		return unlessEnded(ctx, err)
+	}
+	a.sessions.serve(provisioner)
+	work := &group{failed: support.failed}
+	work.Go(func() error { return provisioner.Run(ctx) })
+	work.Go(func() error { return reconciler.Run(ctx) })
+	work.Go(func() error { return a.lead(ctx, a.leaderWork(provisioner, served)) })
+	return work.Wait()
+}
+
+func (a *app) provisioner(client *sandbox.Client, watcher *sandbox.Watcher, installation string) *provision.Provisioner {
+	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
+	return provision.New(a.clock, a.log, a.store, client, watcher, client, dialer, provision.Options{
+		Process: a.process, Installation: installation,
+		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
+		UnknownBound: a.cfg.UnknownTimeout,
+	})
+}
+
+// leaderWork is what one replica does at a time: term by term, so that nothing
+// is remembered of an earlier one.
+func (a *app) leaderWork(finisher gc.Finisher, served sandbox.API) func(context.Context) error {
+	return func(ctx context.Context) error {
+		collector := gc.New(a.clock, a.log, a.store, a.store, a.store, finisher, gc.Options{
+			Interval: a.cfg.CollectInterval, IndexInterval: indexInterval, Page: collectPage, Workers: collectWorkers,
+			CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
+		})
+		templates := a.templates(served)
+		var work errgroup.Group
+		work.Go(func() error { return collector.Run(ctx) })
+		work.Go(func() error { return templates.Run(ctx) })
 		return work.Wait()
 	}
-	a.sessions.provisioner.Store(provisioner)
-	work.Go(func() error { return reconciler.Run(ctx) })
-	work.Go(func() error {
-		return a.lead(ctx, func(ctx context.Context) error {
-			var leading errgroup.Group
-			leading.Go(func() error { return collector.Run(ctx) })
-			leading.Go(func() error { return templates.Run(ctx) })
-			return leading.Wait()
-		})
-	})
-	return work.Wait()
+}
+
+// unlessEnded is the failure of a wait: its end at shutdown is none.
+func unlessEnded(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
 }
 
 func (a *app) templates(served sandbox.API) *workload.Reconciler {
@@ -109,35 +126,72 @@ func (a *app) templates(served sandbox.API) *workload.Reconciler {
 	})
 }
 
-// installation reads the id that every object of this installation bears.
-func (a *app) installation(ctx context.Context) (string, error) {
+// joinStore returns the id that every object of this installation bears, once
+// the first heartbeat is written too: a placeholder of a creator without one
+// would be undone.
+func (a *app) joinStore(ctx context.Context) (installation string, err error) {
 	for {
-		id, err := a.store.Installation(ctx)
-		if err == nil {
-			return id, nil
+		if installation, err = a.store.Installation(ctx); err == nil {
+			err = a.store.Beat(ctx, a.process)
 		}
-		a.log.Warn("could not read the installation's id yet", zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-a.clock.After(time.Second):
+		if err == nil {
+			a.sessions.wants(fmt.Errorf("waiting for agent-sandbox: %w", sandbox.ErrUnavailable))
+			return installation, nil
+		}
+		a.log.Warn("store answers, but cannot be used yet", zap.Error(err))
+		if err := a.pause(ctx, retryInterval); err != nil {
+			return "", err
 		}
 	}
 }
 
-// heartbeat shows that the creator of our placeholders lives.
-func (a *app) heartbeat(ctx context.Context) error {
-	ticker := a.clock.NewTicker(heartbeatPeriod)
-	defer ticker.Stop()
+// waitServed asks until agent-sandbox is served, whatever stands in the way: a
+// controller that is installed later must not need a restart of ours.
+func (a *app) waitServed(ctx context.Context) (sandbox.API, error) {
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
+		served, err := sandbox.Discover(a.clients.discovery)
+		if err == nil {
+			return served, nil
 		}
-		if err := a.store.Beat(ctx, a.process); err != nil && ctx.Err() == nil {
+		if a.sessions.wants(err) {
+			a.log.Warn("waiting for agent-sandbox", zap.Error(err))
+		}
+		if err := a.pause(ctx, retryInterval); err != nil {
+			return sandbox.API{}, err
+		}
+	}
+}
+
+// heartbeat shows that the creator of our placeholders lives. After a failure
+// it does not wait for its time: other replicas may have come back to the store
+// before us, and take us for dead.
+func (a *app) heartbeat(ctx context.Context) error {
+	next := heartbeatPeriod
+	for {
+		if err := a.pause(ctx, next); err != nil {
+			return unlessEnded(ctx, err)
+		}
+		err := a.store.Beat(ctx, a.process)
+		if err == nil {
+			next = heartbeatPeriod
+			continue
+		}
+		if next == heartbeatPeriod && ctx.Err() == nil {
 			a.log.Warn("heartbeat not written", zap.Error(err))
 		}
+		next = retryInterval
+	}
+}
+
+// pause waits. Its error is that of ctx.
+func (a *app) pause(ctx context.Context, d time.Duration) error {
+	timer := a.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C():
+		return nil
 	}
 }
 

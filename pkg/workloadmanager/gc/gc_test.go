@@ -506,6 +506,20 @@ func TestAfterAnOutageNobodyIsTakenForIdleForAWhile(t *testing.T) {
 			w.gone(s, "the pause is over")
 		})
 	})
+	t.Run("nor any creator for dead, since the living could not write their heartbeats", func(t *testing.T) {
+		t.Parallel()
+		in(t, func(t *testing.T, w *world) {
+			s := w.session(creating)
+			w.store.FailNext("Now", session.ErrUnavailable)
+			_, err := w.c.Pass(t.Context())
+			require.ErrorIs(t, err, session.ErrUnavailable)
+			w.collect()
+			assert.Equal(t, session.StateCreating, w.fake.Rows()[s.ID].State, "its creator may be about to write its heartbeat")
+			w.pass(outagePause)
+			w.collect()
+			w.gone(s, "it had the time to")
+		})
+	})
 	t.Run("but any other failure is no outage", func(t *testing.T) {
 		t.Parallel()
 		in(t, func(t *testing.T, w *world) {

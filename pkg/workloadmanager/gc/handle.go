@@ -134,7 +134,9 @@ func (c *Collector) abandoned(ctx context.Context, row session.Session, now time
 	if !now.Before(row.CreatedAt.Add(c.options.CreateBound)) {
 		return true, nil
 	}
-	if row.Creator.Process == "" {
+	// After an outage of the store no heartbeat proves nothing: the living may
+	// not have written theirs yet.
+	if row.Creator.Process == "" || c.outage() {
 		return false, nil
 	}
 	alive, err := c.creators.Alive(ctx, row.Creator.Process)

@@ -42,7 +42,14 @@ var calls = map[string]func(context.Context, *Redis) error{
 		_, err := r.LastActivity(ctx, sessiontest.ID(1))
 		return err
 	},
-	"Due":      func(ctx context.Context, r *Redis) error { _, err := r.Due(ctx, 1); return err },
+	"Due": func(ctx context.Context, r *Redis) error { _, err := r.Due(ctx, 1); return err },
+	"Claim": func(ctx context.Context, r *Redis) error {
+		claimed, err := r.Claim(ctx, sessiontest.ID(1), lostTime)
+		if err != nil && claimed {
+			return errors.New("claimed without an answer")
+		}
+		return err
+	},
 	"Postpone": func(ctx context.Context, r *Redis) error { return r.Postpone(ctx, sessiontest.ID(1), lostTime) },
 	"Creating": func(ctx context.Context, r *Redis) error { _, err := r.Creating(ctx, Placeholder{}, 1); return err },
 	"Index":    func(ctx context.Context, r *Redis) error { _, err := r.Index(ctx); return err },

@@ -100,6 +100,39 @@ var queueCases = map[string]func(*testing.T, Subject){
 		assert.Len(t, seen, 25)
 		CheckIndexes(t, s.Rows(t), s.Indexes(t), now, 2*time.Hour)
 	},
+	"a row that is due is claimed once": func(t *testing.T, s Subject) {
+		now := s.now(t)
+		row := s.create(t, 1, func(r *session.Session) { r.CreatedAt = now.Add(-time.Hour) })
+		next := now.Add(time.Minute)
+		claimed := make(chan bool)
+		for range 8 {
+			go func() {
+				ok, err := s.Claim(t.Context(), row.ID, next.Add(time.Nanosecond))
+				assert.NoError(t, err)
+				claimed <- ok
+			}()
+		}
+		won := 0
+		for range 8 {
+			if <-claimed {
+				won++
+			}
+		}
+		assert.Equal(t, 1, won)
+		assert.Equal(t, next.Add(time.Second), s.Indexes(t).Due[row.ID])
+	},
+	"a row that is not due, or is none, is not claimed": func(t *testing.T, s Subject) {
+		row := s.create(t, 1)
+		before := s.Indexes(t).Due
+		for _, id := range []string{row.ID, ID(2)} {
+			ok, err := s.Claim(t.Context(), id, s.now(t).Add(time.Hour))
+			require.NoError(t, err)
+			assert.False(t, ok)
+		}
+		_, err := s.Claim(t.Context(), row.ID, time.Time{})
+		require.Error(t, err)
+		assert.Equal(t, before, s.Indexes(t).Due)
+	},
 	"a postponed row comes up at the full second after the time": func(t *testing.T, s Subject) {
 		row := s.create(t, 1)
 		at := s.now(t).Add(time.Minute)

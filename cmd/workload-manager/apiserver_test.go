@@ -284,7 +284,8 @@ func decode(r *http.Request) (object, error) {
 		}
 	}
 	var o object
-	return o, json.Unmarshal(body, &o)
+	err := json.Unmarshal(body, &o)
+	return o, err
 }
 
 func metadata(o object) object { return o["metadata"].(object) }

@@ -66,7 +66,7 @@ func (p *program) config(args ...string) config.WorkloadManager {
 }
 
 // start runs the program as main does.
-func (p *program) start(args ...string) *program {
+func (p *program) start(args ...string) {
 	p.t.Helper()
 	cfg := p.config(args...)
 	address := make(chan net.Addr, 1)
@@ -78,7 +78,6 @@ func (p *program) start(args ...string) *program {
 	case err := <-p.done:
 		require.FailNow(p.t, "did not start", "%v", err)
 	}
-	return p
 }
 
 // startOn runs it on a clock that is not the real one.
@@ -143,8 +142,9 @@ func (p *program) create() answer {
 // creating is a create under way; its sandbox is there and not ready.
 func (p *program) creating() (path string, answered chan answer) {
 	p.t.Helper()
-	answered = make(chan answer, 1)
-	go func() { answered <- p.create() }()
+	answers := make(chan answer, 1)
+	answered = answers
+	go func() { answers <- p.create() }()
 	select {
 	case path = <-p.api.created:
 	case a := <-answered:

@@ -284,7 +284,7 @@ func decode(r *http.Request) (object, error) {
 		}
 	}
 	var o object
-	err := json.Unmarshal(body, &o)
+	err = json.Unmarshal(body, &o)
 	return o, err
 }
 

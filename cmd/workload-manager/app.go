@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,7 @@ type clients struct {
 type app struct {
 	cfg     config.WorkloadManager
 	log     *zap.Logger
-	clock   clock.RealClock
+	clock   clock.WithTicker
 	process string
 	clients clients
 
@@ -51,6 +52,9 @@ type app struct {
 	store    *store.Redis
 	sessions *lateSessions
 	server   *httpserver.Server
+
+	// onBack is called when the store answers again after it did not.
+	onBack atomic.Pointer[func()]
 }
 
 // Run serves until ctx ends, and returns when everything has stopped. onListen,
@@ -59,7 +63,7 @@ func Run(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger, onLis
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
-	a, err := newApp(ctx, cfg, log)
+	a, err := newApp(ctx, clock.RealClock{}, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -71,8 +75,9 @@ func Run(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger, onLis
 	return a.run(ctx)
 }
 
-func newApp(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger) (*app, error) {
-	a := &app{cfg: cfg, log: log, process: processID(), sessions: &lateSessions{}}
+// newApp builds everything and opens the listener. Nothing runs yet.
+func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManager, log *zap.Logger) (*app, error) {
+	a := &app{cfg: cfg, log: log, clock: clk, process: processID(), sessions: newLateSessions()}
 	a.registry = telemetry.NewRegistry("workload-manager", telemetry.ReadBuild())
 	var err error
 	if a.clients, err = newClients(cfg); err != nil {
@@ -91,7 +96,7 @@ func newApp(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger) (*
 		return nil
 	})
 	if err := a.listen(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
 }
@@ -127,31 +132,56 @@ func (a *app) listen(ctx context.Context) error {
 // run holds the order of start and stop.
 //
 // Start: 1. the listener is open already; 2. the HTTP server answers, and says
-// that it is starting; 3. the store is waited for; 4. agent-sandbox is waited
-// for in the background, creates answer 503 meanwhile; 5. ready.
+// that it is starting; 3. the store is waited for; 4. ready. 5. agent-sandbox
+// is waited for behind that: creates answer 503 meanwhile.
 //
 // Stop, in the reverse order of who needs whom: 1. readiness fails, and after
 // a delay HTTP drains, creates under way included; 2. the work stops: the
-// collector, the elector, the syncs and the undos that outlived their
-// requests; 3. the watches stop, which all of these need; 4. the store closes.
+// collector, the elector and the syncs, then the undos that outlived their
+// requests; 3. the watches stop, which all of these need, and the heartbeat,
+// without which another replica would take over what is still being undone;
+// 4. the store closes.
+//
+// What fails for good stops the program: without it sessions would be left
+// untended by a process that looks healthy.
 func (a *app) run(ctx context.Context) error {
-	watchCtx, stopWatches := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWatches()
-	workCtx, stopWork := context.WithCancel(watchCtx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	supportCtx, stopSupport := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSupport()
+	workCtx, stopWork := context.WithCancel(supportCtx)
 	defer stopWork()
 
-	var watches, work errgroup.Group
-	watches.Go(func() error { return a.verifier.Run(watchCtx) })
-	watches.Go(func() error { return a.lister.Run(watchCtx) })
-	work.Go(func() error { return a.startWork(workCtx, watchCtx, &watches) })
+	support := &group{failed: stop}
+	work := &group{failed: stop}
+	support.Go(func() error { return a.verifier.Run(supportCtx) })
+	support.Go(func() error { return a.lister.Run(supportCtx) })
+	work.Go(func() error { return a.startWork(workCtx, supportCtx, support) })
 
 	serveErr := a.server.Run(ctx) // stop 1
 	stopWork()                    // stop 2
 	workErr := work.Wait()
-	drainErr := a.sessions.wait(watchCtx, a.cfg.UndoTimeout)
-	stopWatches() // stop 3
-	watchErr := watches.Wait()
-	return errors.Join(serveErr, workErr, drainErr, watchErr, a.store.Close()) // stop 4
+	drainErr := a.sessions.wait(supportCtx, a.cfg.UndoTimeout)
+	stopSupport() // stop 3
+	supportErr := support.Wait()
+	return errors.Join(serveErr, workErr, drainErr, supportErr, a.store.Close()) // stop 4
+}
+
+// group is a group of goroutines whose failure does not wait to be noticed.
+type group struct {
+	errgroup.Group
+	failed func()
+}
+
+// Go runs do.
+func (g *group) Go(do func() error) {
+	g.Group.Go(func() error {
+		err := do()
+		if err != nil {
+			g.failed()
+		}
+		return err
+	})
 }
 
 func newClients(cfg config.WorkloadManager) (clients, error) {
@@ -169,13 +199,17 @@ func newClients(cfg config.WorkloadManager) (clients, error) {
 	if c.dynamic, err = dynamic.NewForConfigAndClient(restConfig, httpClient); err != nil {
 		return clients{}, err
 	}
-	if c.metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(restConfig), httpClient); err != nil {
-		return clients{}, err
-	}
 	if c.kube, err = kubernetes.NewForConfigAndClient(restConfig, httpClient); err != nil {
 		return clients{}, err
 	}
-	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(restConfig, httpClient)
+	if c.metadata, err = metadata.NewForConfigAndClient(restConfig, httpClient); err != nil {
+		return clients{}, err
+	}
+	// Its calls take no context: unbounded, an API server that hangs would hold
+	// up the end of the program. The connections are the same all the same.
+	discoveryConfig := rest.CopyConfig(restConfig)
+	discoveryConfig.Timeout = cfg.ClusterTimeout
+	c.discovery, err = discovery.NewDiscoveryClientForConfig(discoveryConfig)
 	return c, err
 }
 

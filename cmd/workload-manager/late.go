@@ -3,26 +3,50 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
-	"github.com/agentcube/agentcube/pkg/sandbox"
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
 )
 
 // lateSessions is the provisioner, once the store has answered and the
-// cluster serves agent-sandbox. Until then calls fail as for a dependency out
-// of reach, which is what it is.
+// cluster serves agent-sandbox. Until then calls fail with what is waited for.
 type lateSessions struct {
-	provisioner atomic.Pointer[provision.Provisioner]
+	mu          sync.RWMutex
+	provisioner *provision.Provisioner // nil: not yet; guarded by mu
+	missing     error                  // why; guarded by mu
+}
+
+// newLateSessions waits for the store, which comes first.
+func newLateSessions() *lateSessions {
+	return &lateSessions{missing: fmt.Errorf("waiting for the store: %w", session.ErrUnavailable)}
+}
+
+// wants says what is waited for, as the error that calls fail with meanwhile.
+// It reports whether that is news.
+func (l *lateSessions) wants(err error) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed = l.missing == nil || l.missing.Error() != err.Error()
+	l.missing = err
+	return changed
+}
+
+// serve ends the wait.
+func (l *lateSessions) serve(p *provision.Provisioner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.provisioner = p
 }
 
 func (l *lateSessions) get() (*provision.Provisioner, error) {
-	if p := l.provisioner.Load(); p != nil {
-		return p, nil
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.provisioner == nil {
+		return nil, l.missing
 	}
-	return nil, fmt.Errorf("waiting for the store and for agent-sandbox: %w", sandbox.ErrUnavailable)
+	return l.provisioner, nil
 }
 
 // Create implements workloadmanager.Sessions.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,68 +21,94 @@ const (
 )
 
 // lead runs work while this replica holds the lease, term after term, until
-// ctx ends. At the end the work is waited for before the lease is given back.
-// Two replicas overlap only if a process was paused, which does no harm: all
-// that is done is done by compare-and-set.
+// ctx ends. The lease is renewed until the last work has ended, and then given
+// back.
+//
+// A lease that cannot be renewed ends the term at the renew deadline, while it
+// is still ours for some seconds. Two replicas overlap only if a process was
+// paused, which does no harm: all that is done is done by compare-and-set.
 func (a *app) lead(ctx context.Context, work func(context.Context) error) error {
 	electorCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	t := &terms{ctx: ctx, stop: stop, work: work, log: a.log}
+	t := newTerms(work, a.log)
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: a.cfg.SecretNamespace(), Name: leaseName},
+		Client:     a.clients.kube.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: a.process},
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: a.cfg.SecretNamespace(), Name: leaseName},
-			Client:     a.clients.kube.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: a.process},
-		},
-		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     retryPeriod,
-		ReleaseOnCancel: true,
+		Lock:          lock,
+		LeaseDuration: leaseDuration,
+		RenewDeadline: renewDeadline,
+		RetryPeriod:   retryPeriod,
+		// The elector would also do so when it fails to renew, with the work
+		// still going on: its context ends only after that.
+		ReleaseOnCancel: false,
 		Name:            leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: t.serve,
+			OnStartedLeading: func(leaderCtx context.Context) { t.serve(ctx, leaderCtx) },
 			OnStoppedLeading: func() { a.log.Info("does not hold the lease any more") },
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the leader election: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() {
-		if !t.serving.Load() {
-			stop()
-		}
-	})()
+	stopAfterTerm := context.AfterFunc(ctx, func() {
+		t.turn <- struct{}{} // the term under way ends with ctx, and no other begins
+		stop()
+	})
+	defer stopAfterTerm()
 	wait.UntilWithContext(electorCtx, elector.Run, retryPeriod)
-	t.mu.Lock() // the last term may still be ending
-	defer t.mu.Unlock()
+	if elector.IsLeader() {
+		a.giveBack(ctx, lock)
+	}
 	return nil
+}
+
+// giveBack spares the other replicas the wait until the lease has run out.
+func (a *app) giveBack(ctx context.Context, lock resourcelock.Interface) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
+	defer cancel()
+	record, _, err := lock.Get(ctx)
+	if err == nil && record.HolderIdentity == lock.Identity() {
+		record.HolderIdentity = ""
+		err = lock.Update(ctx, *record)
+	}
+	if err != nil {
+		a.log.Warn("lease not given back: it has to run out", zap.Error(err))
+	}
 }
 
 // terms are the times during which this replica holds the lease.
 type terms struct {
-	ctx  context.Context // ends at shutdown; a term ends with it or with the lease
-	stop context.CancelFunc
 	work func(context.Context) error
 	log  *zap.Logger
 
-	mu      sync.Mutex // held during a term, so that two never overlap here
-	serving atomic.Bool
+	turn chan struct{} // full during a term, so that two never overlap here
 }
 
-// serve is one term.
-func (t *terms) serve(leaderCtx context.Context) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.serving.Store(true)
-	defer t.serving.Store(false)
-	ctx, cancel := context.WithCancel(t.ctx)
-	defer cancel()
-	defer context.AfterFunc(leaderCtx, cancel)()
-	t.log.Info("holds the lease: collects and reconciles CodeInterpreters")
-	if err := t.work(ctx); err != nil {
-		t.log.Error("work of the lease holder ended", zap.Error(err))
+func newTerms(work func(context.Context) error, log *zap.Logger) *terms {
+	return &terms{work: work, log: log, turn: make(chan struct{}, 1)}
+}
+
+// serve is one term: it ends with ctx, at shutdown, or with the lease. The
+// elector starts it in a goroutine of its own, so it may come late.
+func (t *terms) serve(ctx, leaderCtx context.Context) {
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
 	}
-	if t.ctx.Err() != nil {
-		t.stop()
+	defer func() { <-t.turn }()
+	if ctx.Err() != nil || leaderCtx.Err() != nil {
+		return
+	}
+	termCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	endsWithLease := context.AfterFunc(leaderCtx, cancel)
+	defer endsWithLease()
+	t.log.Info("holds the lease: collects and reconciles CodeInterpreters")
+	if err := t.work(termCtx); err != nil {
+		t.log.Error("work of the lease holder ended", zap.Error(err))
 	}
 }

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"context"
-	"time"
-
-	"go.uber.org/zap"
-
 	"github.com/agentcube/agentcube/pkg/sandbox"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/reconcile"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/resync"
@@ -28,20 +23,4 @@ func (a *app) newResyncer(rows resync.Store, objects resync.Objects, served sand
 	})
 	a.health.Detail("resync", r.Held)
 	return r
-}
-
-// installation reads the id that every object of this installation bears.
-func (a *app) installation(ctx context.Context) (string, error) {
-	for {
-		id, err := resync.Identify(ctx, a.store, a.newRecord())
-		if err == nil {
-			return id, nil
-		}
-		a.log.Warn("could not read the installation's id yet", zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-a.clock.After(time.Second):
-		}
-	}
 }

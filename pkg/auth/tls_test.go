@@ -191,25 +191,29 @@ func TestMutualTLS(t *testing.T) {
 		},
 		"a server with a client's certificate": {
 			side{ca, leaf{name: "workload-manager", usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, ""},
-			side{ca, router, ca, ""}, "workload-manager", false, false,
+			side{ca, router, ca, ""},
+			"workload-manager", false, false,
 		},
 		"a client of another authority": {
 			side{ca, manager, ca, ""}, side{stranger, router, ca, ""}, "workload-manager", true, false,
 		},
 		"a client with a server's certificate": {
 			side{ca, manager, ca, ""},
-			side{ca, leaf{usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, ca, ""}, "workload-manager", true, false,
+			side{ca, leaf{usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, ca, ""},
+			"workload-manager", true, false,
 		},
 		"a client with another SPIFFE id": {
 			side{ca, manager, ca, routerID}, side{ca, manager, ca, ""}, "workload-manager", true, false,
 		},
 		"a client of another namespace": {
 			side{ca, manager, ca, routerID},
-			side{ca, leaf{ids: []string{"spiffe://cluster.local/ns/other/sa/router"}}, ca, ""}, "workload-manager", true, false,
+			side{ca, leaf{ids: []string{"spiffe://cluster.local/ns/other/sa/router"}}, ca, ""},
+			"workload-manager", true, false,
 		},
 		"a client with a second id beside the right one": {
 			side{ca, manager, ca, routerID},
-			side{ca, leaf{ids: []string{routerID, managerID}}, ca, ""}, "workload-manager", true, false,
+			side{ca, leaf{ids: []string{routerID, managerID}}, ca, ""},
+			"workload-manager", true, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

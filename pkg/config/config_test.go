@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"errors"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -404,7 +403,7 @@ func TestEveryFlagHasAVariableOfItsOwn(t *testing.T) {
 func usageOf(t *testing.T, parse func() error) string {
 	t.Helper()
 	var help *config.HelpError
-	require.True(t, errors.As(parse(), &help))
+	require.ErrorAs(t, parse(), &help)
 	return help.Usage
 }
 

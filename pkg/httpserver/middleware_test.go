@@ -46,7 +46,15 @@ func newEdge(t *testing.T, handler http.HandlerFunc) *edge {
 	return e
 }
 
-func (e *edge) get(t *testing.T, path string, header ...string) (*http.Response, string, error) {
+// answer is a response that was read as far as it came.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get fails if the answer did not come whole, and returns what did.
+func (e *edge) get(t *testing.T, path string, header ...string) (answer, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.URL+path, http.NoBody)
 	require.NoError(t, err)
@@ -55,11 +63,11 @@ func (e *edge) get(t *testing.T, path string, header ...string) (*http.Response,
 	}
 	resp, err := e.Client().Do(req)
 	if err != nil {
-		return nil, "", err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return resp, string(body), err
+	return answer{resp.StatusCode, resp.Header, string(body)}, err
 }
 
 // record is the one access record, once the handler is done.
@@ -90,11 +98,11 @@ func TestRequestIDs(t *testing.T) {
 			t.Parallel()
 			var seen string
 			e := newEdge(t, func(_ http.ResponseWriter, r *http.Request) { seen = RequestIDFrom(r.Context()) })
-			resp, _, err := e.get(t, "/things/1", headerRequestID, test.id)
+			got, err := e.get(t, "/things/1", headerRequestID, test.id)
 			require.NoError(t, err)
 			assert.Equal(t, test.kept, seen == test.id)
 			assert.NotEmpty(t, seen)
-			assert.Equal(t, seen, resp.Header.Get(headerRequestID))
+			assert.Equal(t, seen, got.header.Get(headerRequestID))
 		})
 	}
 	assert.Empty(t, RequestIDFrom(t.Context()))
@@ -106,9 +114,9 @@ func TestAnAnswerThatHasARequestIDKeepsIt(t *testing.T) {
 		w.Header().Add(headerRequestID, "the application's")
 		w.WriteHeader(http.StatusTeapot)
 	})
-	resp, _, err := e.get(t, "/things/1")
+	got, err := e.get(t, "/things/1")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"the application's"}, resp.Header[headerRequestID])
+	assert.Equal(t, []string{"the application's"}, got.header[headerRequestID])
 }
 
 func FuzzRequestID(f *testing.F) {
@@ -182,7 +190,7 @@ func TestAccessRecord(t *testing.T) {
 				e.clk.SetTime(e.clk.Now().Add(3 * time.Second))
 				test.handler(w, r)
 			})
-			_, _, err := e.get(t, test.path, headerRequestID, "id-1")
+			_, err := e.get(t, test.path, headerRequestID, "id-1")
 			require.NoError(t, err)
 			record := e.record(t)
 			assert.Equal(t, test.level, record.Level)
@@ -234,10 +242,10 @@ func TestAPanicAfterTheHeadBreaksTheAnswerOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEdge(t, handler)
-			resp, body, err := e.get(t, "/things/1")
+			got, err := e.get(t, "/things/1")
 			require.Error(t, err, "the client must see that this is not the whole")
-			assert.Equal(t, http.StatusOK, resp.StatusCode)
-			assert.Equal(t, "part", body)
+			assert.Equal(t, http.StatusOK, got.status)
+			assert.Equal(t, "part", got.body)
 			fields := e.record(t).ContextMap()
 			assert.Equal(t, int64(200), fields["status"])
 			assert.Equal(t, true, fields["aborted"])
@@ -249,7 +257,7 @@ func TestAPanicAfterTheHeadBreaksTheAnswerOff(t *testing.T) {
 func TestAnAbortBeforeTheHeadHasNoStatus(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	_, _, err := e.get(t, "/things/1")
+	_, err := e.get(t, "/things/1")
 	require.Error(t, err)
 	assert.Equal(t, int64(0), e.record(t).ContextMap()["status"])
 }
@@ -257,7 +265,7 @@ func TestAnAbortBeforeTheHeadHasNoStatus(t *testing.T) {
 func TestStreamsPassTheMiddlewares(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})
-	e := newEdge(t, func(w http.ResponseWriter, r *http.Request) {
+	e := newEdge(t, func(w http.ResponseWriter, _ *http.Request) {
 		assert.NoError(t, http.NewResponseController(w).Flush())
 		<-next
 		_, _ = w.Write([]byte("event\n"))
@@ -287,9 +295,9 @@ func TestConnectionsCanBeHijacked(t *testing.T) {
 		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		_ = rw.Flush()
 	})
-	resp, _, err := e.get(t, "/things/1", "Connection", "Upgrade", "Upgrade", "echo")
+	got, err := e.get(t, "/things/1", "Connection", "Upgrade", "Upgrade", "echo")
 	require.NoError(t, err)
-	assert.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
+	assert.Equal(t, http.StatusSwitchingProtocols, got.status)
 	assert.Equal(t, int64(101), e.record(t).ContextMap()["status"])
 }
 
@@ -315,8 +323,8 @@ func TestFilesAreCopiedByTheServer(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Implements(t, (*io.ReaderFrom)(nil), w)
 	})
-	_, body, err := e.get(t, "/things/1")
+	got, err := e.get(t, "/things/1")
 	require.NoError(t, err)
-	assert.Equal(t, "content", body)
+	assert.Equal(t, "content", got.body)
 	assert.Equal(t, int64(7), e.record(t).ContextMap()["bytes"])
 }

@@ -16,22 +16,25 @@ func Recover(log *zap.Logger, respond http.HandlerFunc) func(http.Handler) http.
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			rec := record(w)
 			defer func() {
-				value := recover()
-				if value == nil {
-					return
+				if value := recover(); value != nil {
+					recovered(value, log, respond, rec, r)
 				}
-				// Compared as net/http does it, by identity.
-				if err, ok := value.(error); ok && err == http.ErrAbortHandler { //nolint:errorlint // see above
-					panic(value)
-				}
-				log.Error("panic while serving", zap.String("panic", fmt.Sprint(value)), zap.Stack("stack"),
-					zap.String("requestId", RequestIDFrom(r.Context())))
-				if rec.status != 0 {
-					panic(http.ErrAbortHandler)
-				}
-				respond(rec, r)
 			}()
 			next.ServeHTTP(rec, r)
 		})
 	}
+}
+
+// recovered logs and answers the panic with that value, or passes it on.
+func recovered(value any, log *zap.Logger, respond http.HandlerFunc, rec *recorder, r *http.Request) {
+	// Compared as net/http does it, by identity.
+	if err, ok := value.(error); ok && err == http.ErrAbortHandler { //nolint:errorlint // see above
+		panic(value)
+	}
+	log.Error("panic while serving", zap.String("panic", fmt.Sprint(value)), zap.Stack("stack"),
+		zap.String("requestId", RequestIDFrom(r.Context())))
+	if rec.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	respond(rec, r)
 }

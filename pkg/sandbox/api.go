@@ -97,7 +97,7 @@ func (a API) servedBy(d discovery.DiscoveryInterface) (bool, error) {
 			return false, nil
 		}
 		if err != nil {
-			return false, translate(context.Background(), err, "discovering "+want.GroupVersion().String())
+			return false, translateUnlessEnded(nil, err, "discovering "+want.GroupVersion().String())
 		}
 		if !lists(list, want.Resource) {
 			return false, nil

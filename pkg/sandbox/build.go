@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,16 +24,13 @@ const (
 
 // BuildSandbox makes the object of a session without a warm pool.
 func (a API) BuildSandbox(s Spec) *unstructured.Unstructured {
-	pod := podTemplate(s.Pod)
-	labels, _, _ := unstructured.NestedMap(pod, "metadata", "labels")
-	if labels == nil {
-		labels = map[string]any{}
-	}
-	labels[LabelSessionID] = s.SessionID
-	labels[LabelSandboxName] = s.Object.Name
-	pod["metadata"].(map[string]any)["labels"] = labels
+	pod := s.Pod
+	pod.Labels = map[string]string{}
+	maps.Copy(pod.Labels, s.Pod.Labels)
+	pod.Labels[LabelSessionID] = s.SessionID
+	pod.Labels[LabelSandboxName] = s.Object.Name
 
-	spec := map[string]any{"podTemplate": pod, "shutdownPolicy": shutdownRetain}
+	spec := map[string]any{"podTemplate": podTemplate(pod), "shutdownPolicy": shutdownRetain}
 	if a.Version == V1Alpha1 {
 		spec["replicas"] = int64(1)
 	} else {

@@ -57,7 +57,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (Object, error) {
 		return err
 	})
 	var failed *callError
-	if errors.As(err, &failed) && failed.kind == ErrConflict {
+	if errors.As(err, &failed) && errors.Is(failed.kind, ErrConflict) {
 		// Nothing of ours changed: creates contend for a quota's counter.
 		failed.kind = ErrUnavailable
 	}

@@ -29,12 +29,12 @@ func TestCreateSendsTheObjectOfItsKind(t *testing.T) {
 			created, err := c.Create(t.Context(), sandboxSpec())
 			require.NoError(t, err)
 			assert.Equal(t, sandboxSpec().Object, created.Ref)
-			assert.Equal(t, api.BuildSandbox(sandboxSpec()), get(t, f, api.Sandboxes(), "team", "echo-m7uzauz2"))
+			assert.Equal(t, api.BuildSandbox(sandboxSpec()), get(t, f, api.Sandboxes(), "echo-m7uzauz2"))
 
 			created, err = c.Create(t.Context(), claimSpec())
 			require.NoError(t, err)
 			assert.Equal(t, claimSpec().Object, created.Ref)
-			assert.Equal(t, api.BuildClaim(claimSpec()), get(t, f, api.Claims(), "team", "warm-03ia9k2h"))
+			assert.Equal(t, api.BuildClaim(claimSpec()), get(t, f, api.Claims(), "warm-03ia9k2h"))
 		})
 	}
 }
@@ -161,7 +161,7 @@ func TestSetSessionLabel(t *testing.T) {
 		u.SetLabels(map[string]string{"kept": "yes"})
 		put(t, f, api.Sandboxes(), u)
 		return NewClient(f, api, ClientOptions{}), func() map[string]string {
-				return get(t, f, api.Sandboxes(), "team", "echo-m7uzauz2").GetLabels()
+				return get(t, f, api.Sandboxes(), "echo-m7uzauz2").GetLabels()
 			}, func() clienttesting.PatchActionImpl {
 				for _, action := range f.Actions() {
 					if patch, ok := action.(clienttesting.PatchActionImpl); ok {
@@ -187,7 +187,9 @@ func TestSetSessionLabel(t *testing.T) {
 		ref.UID = testUID
 		require.NoError(t, c.SetSessionLabel(t.Context(), ref, testSession))
 		assert.Equal(t, restored, labels())
-		var patch struct{ Metadata metav1.ObjectMeta }
+		var patch struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
 		require.NoError(t, json.Unmarshal(sent().GetPatch(), &patch))
 		assert.Equal(t, "7", patch.Metadata.ResourceVersion)
 	})

@@ -37,7 +37,7 @@ type callError struct {
 }
 
 func (e *callError) Error() string {
-	if e.cause == nil || e.cause == e.kind {
+	if e.cause == nil || e.cause.Error() == e.kind.Error() {
 		return fmt.Sprintf("%s: %v", e.doing, e.kind)
 	}
 	return fmt.Sprintf("%s: %v: %v", e.doing, e.kind, e.cause)
@@ -65,6 +65,12 @@ func notSent(ctx context.Context, doing string) error {
 // promises. ctx is the caller's: its end is told apart from our own time limit
 // for the call, which stands for an API server that does not answer.
 func translate(ctx context.Context, err error, doing string) error {
+	return translateUnlessEnded(ctx.Err(), err, doing)
+}
+
+// translateUnlessEnded is translate for a caller whose context's error is
+// ended: nil for a call that takes no context.
+func translateUnlessEnded(ended, err error, doing string) error {
 	if err == nil {
 		return nil
 	}
@@ -73,8 +79,8 @@ func translate(ctx context.Context, err error, doing string) error {
 		return translateStatus(status.Status(), doing)
 	}
 	kind := ErrUnavailable
-	if ctx.Err() != nil {
-		kind = ctx.Err()
+	if ended != nil {
+		kind = ended
 	}
 	return &callError{doing: doing, kind: kind, cause: err, unknown: true}
 }

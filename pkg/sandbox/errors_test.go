@@ -135,7 +135,7 @@ func TestFailuresAreTranslated(t *testing.T) {
 			require.ErrorIs(t, got, c.want)
 			assert.Equal(t, c.unknown, OutcomeUnknown(got))
 			assert.Equal(t, c.unknown, OutcomeUnknown(fmt.Errorf("wrapped: %w", got)))
-			assert.ErrorContains(t, got, "creating SandboxClaim team/a: ")
+			require.ErrorContains(t, got, "creating SandboxClaim team/a: ")
 			var status apierrors.APIStatus
 			assert.NotErrorAs(t, got, &status, "nothing of the API server's types leaves")
 		})

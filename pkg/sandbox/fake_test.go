@@ -39,9 +39,10 @@ func put(t *testing.T, f *dynamicfake.FakeDynamicClient, r schema.GroupVersionRe
 	require.NoError(t, err)
 }
 
-func get(t *testing.T, f *dynamicfake.FakeDynamicClient, r schema.GroupVersionResource, namespace, name string) *unstructured.Unstructured {
+// get reads an object of the namespace that all specs of these tests name.
+func get(t *testing.T, f *dynamicfake.FakeDynamicClient, r schema.GroupVersionResource, name string) *unstructured.Unstructured {
 	t.Helper()
-	u, err := f.Resource(r).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	u, err := f.Resource(r).Namespace("team").Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	return u
 }

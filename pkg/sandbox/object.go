@@ -84,6 +84,9 @@ type Object struct {
 	// SandboxName is the Sandbox's own name: for a claim, that of the adopted
 	// one, empty while it has none.
 	SandboxName string
+	// Assigned is the Sandbox that a claim's controller has picked and is about
+	// to adopt; SandboxName follows once that is done.
+	Assigned string
 	// SandboxUID is empty for a claim: its status does not tell.
 	SandboxUID string
 }

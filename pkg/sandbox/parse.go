@@ -28,6 +28,7 @@ func (a API) Parse(u *unstructured.Unstructured) (Object, error) {
 		o.Suspended = suspended(u)
 	case session.KindSandboxClaim:
 		o.SandboxName, _, _ = unstructured.NestedString(u.Object, "status", "sandbox", "name")
+		o.Assigned = assigned(u)
 		o.Addresses = stringsAt(u, "status", "sandbox", "podIPs")
 		// A claim has no switch of its own and copies the condition of its
 		// Sandbox. On v0.4.x that one says Ready, without an address.
@@ -56,6 +57,16 @@ func parseMetadata(u *unstructured.Unstructured) Object {
 		CreatedAt:       u.GetCreationTimestamp().Time,
 		Deleting:        u.GetDeletionTimestamp() != nil,
 	}
+}
+
+// assigned is in an annotation in v0.5.x and in a label in v0.4.x
+// (extensions/api/*/sandboxclaim_types.go of both).
+func assigned(u *unstructured.Unstructured) string {
+	const key = "agents.x-k8s.io/sandbox-name"
+	if name := u.GetAnnotations()[key]; name != "" {
+		return name
+	}
+	return u.GetLabels()[key]
 }
 
 // suspended tells the switch of a Sandbox, which is replicas in v1alpha1 and

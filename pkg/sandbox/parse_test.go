@@ -321,3 +321,28 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestAClaimSaysWhichSandboxItIsAboutToGet(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		annotations, labels map[string]string
+		want                string
+	}{
+		"in an annotation in v0.5.x": {annotations: map[string]string{"agents.x-k8s.io/sandbox-name": "pool-1"}, want: "pool-1"},
+		"in a label in v0.4.x":       {labels: map[string]string{"agents.x-k8s.io/sandbox-name": "pool-2"}, want: "pool-2"},
+		"not at all at first":        {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := API{Version: V1Beta1}.BuildClaim(Spec{Object: session.ObjectRef{
+				Kind: session.KindSandboxClaim, Namespace: "team", Name: "warm-03ia9k2h",
+			}})
+			u.SetAnnotations(c.annotations)
+			u.SetLabels(c.labels)
+			o, err := API{Version: V1Beta1}.Parse(u)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, o.Assigned)
+			assert.Empty(t, o.SandboxName, "it has not got it yet")
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -214,9 +215,8 @@ func mend(have, want *unstructured.Unstructured) {
 		spec = map[string]any{}
 		have.Object["spec"] = spec
 	}
-	for field, value := range want.Object["spec"].(map[string]any) {
-		spec[field] = value
-	}
+	ours, _ := want.Object["spec"].(map[string]any)
+	maps.Copy(spec, ours)
 	annotations := have.GetAnnotations()
 	for key, value := range want.GetAnnotations() {
 		if annotations == nil {

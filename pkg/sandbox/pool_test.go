@@ -29,12 +29,12 @@ func newPooled(version string) pooled {
 
 func (p pooled) template(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	return get(t, p.FakeDynamicClient, p.api.Templates(), "team", "warm")
+	return get(t, p.FakeDynamicClient, p.api.Templates(), "warm")
 }
 
 func (p pooled) pool(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	return get(t, p.FakeDynamicClient, p.api.WarmPools(), "team", "warm")
+	return get(t, p.FakeDynamicClient, p.api.WarmPools(), "warm")
 }
 
 func TestEnsureCreatesWhatIsMissing(t *testing.T) {

@@ -82,19 +82,27 @@ func TestNextLook(t *testing.T) {
 		s.State, s.Attempts = state, attempts
 		return s
 	}
+	unknown := func(until time.Time) Session {
+		s := in(StateDeleting, 1)
+		s.UnknownUntil = until
+		return s
+	}
 	cases := map[string]struct {
 		given Session
 		want  time.Time
 	}{
-		"creating: at the create bound":          {in(StateCreating, 0), born.Add(bound)},
-		"deleting: at the next attempt":          {in(StateDeleting, 0), now.Add(15 * time.Second)},
-		"deleting, failed once: later":           {in(StateDeleting, 1), now.Add(30 * time.Second)},
-		"ready: at the first deadline":           {in(StateReady, 0), now.Add(time.Minute + 5*time.Second)},
-		"not ready: lifetimes go on":             {in(StateNotReady, 0), now.Add(time.Minute + 5*time.Second)},
-		"suspended: lifetimes go on":             {in(StateSuspended, 0), now.Add(time.Minute + 5*time.Second)},
-		"a state of a newer build: they go on":   {in("parked", 0), now.Add(time.Minute + 5*time.Second)},
-		"ready without limits: never":            {Session{State: StateReady, CreatedAt: born}, time.Time{}},
-		"ready, expiring first: at the hard end": {Session{State: StateReady, ExpiresAt: born, IdleTimeout: time.Hour}, born},
+		"deleting, what became of it known sooner: then":       {unknown(now.Add(time.Second)), now.Add(time.Second)},
+		"deleting, what became of it known later: the attempt": {unknown(now.Add(time.Minute)), now.Add(30 * time.Second)},
+		"deleting, what became of it known now: the attempt":   {unknown(now), now.Add(30 * time.Second)},
+		"creating: at the create bound":                        {in(StateCreating, 0), born.Add(bound)},
+		"deleting: at the next attempt":                        {in(StateDeleting, 0), now.Add(15 * time.Second)},
+		"deleting, failed once: later":                         {in(StateDeleting, 1), now.Add(30 * time.Second)},
+		"ready: at the first deadline":                         {in(StateReady, 0), now.Add(time.Minute + 5*time.Second)},
+		"not ready: lifetimes go on":                           {in(StateNotReady, 0), now.Add(time.Minute + 5*time.Second)},
+		"suspended: lifetimes go on":                           {in(StateSuspended, 0), now.Add(time.Minute + 5*time.Second)},
+		"a state of a newer build: they go on":                 {in("parked", 0), now.Add(time.Minute + 5*time.Second)},
+		"ready without limits: never":                          {Session{State: StateReady, CreatedAt: born}, time.Time{}},
+		"ready, expiring first: at the hard end":               {Session{State: StateReady, ExpiresAt: born, IdleTimeout: time.Hour}, born},
 	}
 	for rule, c := range cases {
 		t.Run(rule, func(t *testing.T) {

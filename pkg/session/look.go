@@ -37,8 +37,8 @@ func RetryAfter(attempts int) time.Duration {
 }
 
 // NextLook is when the collector must look at the row next: at the end of
-// the create bound, at the next attempt at a deletion, or at the first
-// deadline, judged by the last activity known (zero: none known). Activity
+// the create bound, at the next attempt at a deletion, at the moment from which
+// an absent object proves something, or at the first deadline, judged by the last activity known (zero: none known). Activity
 // only ever moves a deadline back, so the look may come too early, never too
 // late. Zero: never.
 func (s Session) NextLook(lastActivity, now time.Time, createBound time.Duration) time.Time {
@@ -46,7 +46,11 @@ func (s Session) NextLook(lastActivity, now time.Time, createBound time.Duration
 	case StateCreating:
 		return s.CreatedAt.Add(createBound)
 	case StateDeleting:
-		return now.Add(RetryAfter(s.Attempts))
+		retry := now.Add(RetryAfter(s.Attempts))
+		if s.UnknownUntil.After(now) && s.UnknownUntil.Before(retry) {
+			return s.UnknownUntil
+		}
+		return retry
 	default:
 		at, _ := s.Deadline(lastActivity)
 		return at

@@ -246,7 +246,9 @@ func TestEntryPoints(t *testing.T) {
 func TestPortsOfEntryPointsThatMakeNoSenseAreLeftOut(t *testing.T) {
 	t.Parallel()
 	s := Session{EntryPoints: []EntryPoint{
-		{Path: "/a", Endpoint: "10.0.0.7"}, {Path: "/b", Endpoint: "10.0.0.7:http"}, {Path: "/c", Endpoint: "10.0.0.7:65536"},
+		{Path: "/a", Endpoint: "10.0.0.7"},
+		{Path: "/b", Endpoint: "10.0.0.7:http"},
+		{Path: "/c", Endpoint: "10.0.0.7:65536"},
 		{Path: "/d", Protocol: "HTTPS", Endpoint: "[::1]:65535"},
 	}}
 	assert.Equal(t, []Port{{Path: "/d", Protocol: "HTTPS", Port: 65535}}, s.ports())

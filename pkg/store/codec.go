@@ -17,27 +17,37 @@ import (
 func encode(s session.Session) ([]byte, error) {
 	var b bytes.Buffer
 	separator := byte('{')
-	add := func(name string, value []byte) {
-		quoted, _ := json.Marshal(name) // a string always has a JSON form
+	add := func(name string, value []byte) error {
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return fmt.Errorf("encoding the name %s: %w", name, err)
+		}
 		b.WriteByte(separator)
 		b.Write(quoted)
 		b.WriteByte(':')
 		b.Write(value)
 		separator = ','
+		return nil
 	}
 	for _, f := range fields {
 		value, err := f.get(&s)
 		if err != nil {
 			return nil, fmt.Errorf("encoding %s: %w", f.name, err)
 		}
-		if value != nil {
-			add(f.name, value)
+		if value == nil {
+			continue
+		}
+		if err := add(f.name, value); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Unknown)) {
-		if _, ours := known[name]; !ours {
-			// Written as it came: an encoder would compact it.
-			add(name, s.Unknown[name])
+		if _, ours := known[name]; ours {
+			continue
+		}
+		// Written as it came: an encoder would compact it.
+		if err := add(name, s.Unknown[name]); err != nil {
+			return nil, err
 		}
 	}
 	b.WriteByte('}')

@@ -17,9 +17,11 @@ import (
 
 // recordedRow is a row as an existing installation stores it.
 type recordedRow struct {
-	Name, Key, Value string
-	Expiry           string
-	LastActivity     string `json:"last_activity"`
+	Name         string `json:"name"`
+	Key          string `json:"key"`
+	Value        string `json:"value"`
+	Expiry       string `json:"expiry"`
+	LastActivity string `json:"last_activity"`
 }
 
 func recordedRows(t testing.TB) []recordedRow {
@@ -133,7 +135,7 @@ func TestARowHasItsFieldsInOrder(t *testing.T) {
 	t.Parallel()
 	row, err := encode(full())
 	require.NoError(t, err)
-	assert.Equal(t, fullRow, string(row))
+	assert.Equal(t, fullRow, string(row)) //nolint:testifylint // the order of the fields counts
 	back, err := decode(full().ID, row)
 	require.NoError(t, err)
 	assert.Equal(t, full(), back)
@@ -147,6 +149,7 @@ func TestEveryFieldOfOursIsLeftOutWhenEmpty(t *testing.T) {
 	require.NoError(t, err)
 	row, err := encode(s)
 	require.NoError(t, err)
+	//nolint:testifylint // the order of the fields counts
 	assert.Equal(t, `{"kind":"SandboxClaim","sandboxId":"","sandboxNamespace":"n","name":"o","entryPoints":null,`+
 		`"sessionId":"00000000-0000-4000-8000-000000000001","createdAt":"0001-01-01T00:00:00Z",`+
 		`"expiresAt":"0001-01-01T00:00:00Z","idleTimeout":"0s","status":"ready"}`, string(row))
@@ -237,7 +240,7 @@ func TestGarbageIsCorruptAndNamesItsID(t *testing.T) {
 			t.Parallel()
 			_, err := decode(sessiontest.ID(1), []byte(row))
 			require.ErrorIs(t, err, ErrCorrupt)
-			assert.NotErrorIs(t, err, ErrNotFound)
+			require.NotErrorIs(t, err, ErrNotFound)
 			assert.ErrorContains(t, err, sessiontest.ID(1))
 		})
 	}

@@ -42,7 +42,14 @@ var calls = map[string]func(context.Context, *Redis) error{
 		_, err := r.LastActivity(ctx, sessiontest.ID(1))
 		return err
 	},
-	"Due":      func(ctx context.Context, r *Redis) error { _, err := r.Due(ctx, 1); return err },
+	"Due": func(ctx context.Context, r *Redis) error { _, err := r.Due(ctx, 1); return err },
+	"Claim": func(ctx context.Context, r *Redis) error {
+		claimed, err := r.Claim(ctx, sessiontest.ID(1), lostTime)
+		if err != nil && claimed {
+			return errors.New("claimed without an answer")
+		}
+		return err
+	},
 	"Postpone": func(ctx context.Context, r *Redis) error { return r.Postpone(ctx, sessiontest.ID(1), lostTime) },
 	"Creating": func(ctx context.Context, r *Redis) error { _, err := r.Creating(ctx, Placeholder{}, 1); return err },
 	"Index":    func(ctx context.Context, r *Redis) error { _, err := r.Index(ctx); return err },
@@ -104,7 +111,7 @@ func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
 			begin := time.Now()
 			err := call(t.Context(), r)
 			require.ErrorIs(t, err, ErrUnavailable)
-			assert.NotErrorIs(t, err, ErrNotFound)
+			require.NotErrorIs(t, err, ErrNotFound)
 			assert.Less(t, time.Since(begin), 10*time.Second, "a refusal is known long before the deadline")
 		})
 	}
@@ -150,7 +157,7 @@ func TestACallerThatCancelsLearnsNothingAboutTheStore(t *testing.T) {
 			cancel()
 			err := <-answer
 			require.ErrorIs(t, err, context.Canceled)
-			assert.NotErrorIs(t, err, ErrUnavailable)
+			require.NotErrorIs(t, err, ErrUnavailable)
 			assert.NotErrorIs(t, err, ErrNotFound)
 		})
 	}

@@ -249,15 +249,16 @@ func (r *Redis) heal(ctx context.Context, repairs []repair) (healed int, err err
 		return 0, nil
 	}
 	err = r.do(ctx, "healing indexes", func(ctx context.Context) error {
-		answers, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, x := range repairs {
+		answers := make([]*redis.Cmd, len(repairs))
+		_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, x := range repairs {
 				// By its source: a pipeline cannot load a script that is missing.
-				healScript.Eval(ctx, p, r.keys.session(x.id), x.id, x.row, x.want[0], x.want[1], x.want[2], x.want[3])
+				answers[i] = healScript.Eval(ctx, p, r.keys.session(x.id), x.id, x.row, x.want[0], x.want[1], x.want[2], x.want[3])
 			}
 			return nil
 		})
 		for _, answer := range answers {
-			if n, err := answer.(*redis.Cmd).Int(); err == nil {
+			if n, err := answer.Int(); err == nil {
 				healed += n
 			}
 		}

@@ -97,15 +97,15 @@ func TestRowsThatCannotBeReadArePassedOverAndReported(t *testing.T) {
 	require.NoError(t, r.client.Set(t.Context(), "session:"+id, oldRow(id, time.Now()), 0).Err())
 	healed, err := r.Index(t.Context())
 	require.ErrorIs(t, err, ErrCorrupt)
-	assert.ErrorContains(t, err, "2 rows were passed over")
+	require.ErrorContains(t, err, "2 rows were passed over")
 	assert.Equal(t, 3, healed, "the one that can be read gets expiry, activity and due")
 
 	for n, id := range []string{sessiontest.ID(1), sessiontest.ID(2)} {
 		_, err := r.Get(t.Context(), id)
 		require.ErrorIs(t, err, ErrCorrupt, n)
-		assert.ErrorContains(t, err, id)
-		assert.NotErrorIs(t, err, ErrNotFound)
-		assert.NotErrorIs(t, err, ErrUnavailable)
+		require.ErrorContains(t, err, id)
+		require.NotErrorIs(t, err, ErrNotFound)
+		require.NotErrorIs(t, err, ErrUnavailable)
 		for _, method := range []string{"Get", "Update", "End", "Remove"} {
 			if id == sessiontest.ID(1) {
 				require.ErrorIs(t, calls[method](t.Context(), r), ErrCorrupt, method)

@@ -94,6 +94,16 @@ var lostCases = map[string]lostCase{
 		},
 		func(*testing.T, *Redis) {},
 	},
+	"a claim whose answer was lost is nobody's": {
+		claimScript.Hash(),
+		func(t *testing.T, r *Redis) error {
+			_, err := r.Claim(t.Context(), sessiontest.ID(1), lostTime.Add(time.Hour))
+			return err
+		},
+		func(t *testing.T, r *Redis) {
+			assert.Equal(t, lostTime.Add(time.Hour), index(t, r, "agentcube:due")[sessiontest.ID(1)])
+		},
+	},
 	"a due time moves": {
 		"ZADD",
 		func(t *testing.T, r *Redis) error {

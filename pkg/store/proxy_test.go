@@ -33,7 +33,7 @@ func startProxy(t *testing.T, network, server string) *proxy {
 			if err != nil {
 				return
 			}
-			upstream, err := net.Dial(network, server)
+			upstream, err := new(net.Dialer).DialContext(t.Context(), network, server)
 			if err != nil {
 				_ = client.Close()
 				continue

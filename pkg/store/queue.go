@@ -31,6 +31,22 @@ func (r *Redis) Due(ctx context.Context, limit int) ([]Due, error) {
 	return due, err
 }
 
+// Claim moves a row that is due to its next time, rounded up to a second, and
+// reports whether it did: of several collectors that read the same page, one
+// gets each row.
+func (r *Redis) Claim(ctx context.Context, id string, next time.Time) (bool, error) {
+	if next.IsZero() {
+		return false, fmt.Errorf("claiming session %s: no next time given", id)
+	}
+	claimed := false
+	err := r.do(ctx, "claiming session "+id, func(ctx context.Context) error {
+		code, err := claimScript.Run(ctx, r.client, []string{r.keys.due}, id, ceil(next)).Int()
+		claimed = code == done
+		return err
+	})
+	return claimed && err == nil, err
+}
+
 // Postpone sets when the collector must look at the row next, rounded up to a
 // second. A row that has no such time any more gets none.
 func (r *Redis) Postpone(ctx context.Context, id string, at time.Time) error {

@@ -195,7 +195,7 @@ func TestRecordedRowsAreServedChangedAndRemoved(t *testing.T) {
 func TestScoresAreFullSeconds(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(100, 0)
-	assert.Equal(t, "", ceil(time.Time{}))
+	assert.Empty(t, ceil(time.Time{}))
 	assert.Equal(t, "100", ceil(at))
 	assert.Equal(t, "101", ceil(at.Add(1)))
 	assert.Equal(t, "100", ceil(at.Add(-1)))
@@ -242,7 +242,7 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	t.Parallel()
 	r, _ := openMini(t)
 	_, err := r.Get(t.Context(), sessiontest.ID(1))
-	assert.EqualError(t, err, "reading session "+sessiontest.ID(1)+": session not found")
+	require.EqualError(t, err, "reading session "+sessiontest.ID(1)+": session not found")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.EqualError(t, r.Ping(ctx), "pinging: context canceled")

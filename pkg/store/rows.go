@@ -101,7 +101,7 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 			}
 			if err == nil {
 				if refusal = guard(have.session); refusal != nil {
-					return done, nil
+					return done, nil //nolint:nilerr // returned below: no failure of the store, which do would make of it
 				}
 			}
 			return removeScript.Run(ctx, r.client, r.keys.session(id), id, have.row).Int()
@@ -130,7 +130,7 @@ func (r *Redis) update(ctx context.Context, what, id, since string, change func(
 			out = have.session
 			next := have.session.Clone()
 			if refusal = change(&next); refusal != nil {
-				return done, nil
+				return done, nil //nolint:nilerr // returned below: no failure of the store, which do would make of it
 			}
 			var code int
 			out, code, err = r.swap(ctx, have, next, since)

@@ -104,6 +104,17 @@ end
 return last
 `)
 
+// claimScript moves a member whose time has come to the score ARGV[2]. KEYS:
+// due. Returns 1; 0 if its time has not come, or it is no member. A second run
+// finds it moved and returns 0: whoever lost the first answer has not claimed
+// it, and it comes up again.
+var claimScript = redis.NewScript(`
+local due = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not due or tonumber(due) > tonumber(redis.call('TIME')[1]) then return 0 end
+redis.call('ZADD', KEYS[1], 'XX', ARGV[2], ARGV[1])
+return 1
+`)
+
 // dueScript returns up to ARGV[1] members whose time has come, earliest first,
 // each followed by its score. KEYS: due. It writes nothing.
 var dueScript = redis.NewScript(`

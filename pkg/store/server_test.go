@@ -33,11 +33,10 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	m.Run() // the process ends with its code
 	if shared.server != nil {
 		shared.server.stop()
 	}
-	os.Exit(code)
 }
 
 // realServer is a redis-server process that listens on a socket file, so that
@@ -60,7 +59,7 @@ func startReal(args ...string) (*realServer, error) {
 		"--port", "0", "--unixsocket", addr, "--dir", dir, "--save", "", "--appendonly", "no",
 		"--databases", fmt.Sprint(databases), "--maxmemory-policy", "noeviction",
 	}, args...)
-	cmd := exec.Command("sh", args...)
+	cmd := exec.Command("sh", args...) //nolint:noctx // it lives until it is stopped
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (a *agentSandbox) owned(name cache.ObjectName, uid string) bool {
 			continue
 		}
 		if obj, ok := f.get(name); ok {
-			owner := metav1.GetControllerOfNoCopy(obj.(metav1.Object))
+			owner := metav1.GetControllerOfNoCopy(obj)
 			if owner != nil && string(owner.UID) == uid {
 				return true
 			}

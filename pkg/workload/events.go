@@ -11,8 +11,9 @@ func (s *syncer) interpreterEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { s.enqueue(obj) },
 		UpdateFunc: func(before, after any) {
-			old, now := before.(*template), after.(*template)
-			if old.UID != now.UID || old.Generation != now.Generation {
+			old, known := before.(*template)
+			now, valid := after.(*template)
+			if !known || !valid || old.UID != now.UID || old.Generation != now.Generation {
 				s.enqueue(after)
 			}
 		},
@@ -32,8 +33,11 @@ func (s *syncer) ownedEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: s.enqueueSoon,
 		UpdateFunc: func(before, after any) {
-			old, now := before.(metav1.Object), after.(metav1.Object)
+			old, known := before.(metav1.Object)
+			now, valid := after.(metav1.Object)
 			switch {
+			case !known || !valid:
+				s.enqueue(after)
 			case old.GetResourceVersion() == now.GetResourceVersion():
 			case old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration():
 				s.enqueueSoon(after)

@@ -96,10 +96,10 @@ func (c *fakeCluster) put(t *testing.T, u *unstructured.Unstructured) {
 	require.NoError(t, err)
 }
 
-// setStatus is what a controller does: the generation stays.
-func (c *fakeCluster) setStatus(t *testing.T, resource schema.GroupVersionResource, name string, status map[string]any) {
+// setStatus is what a controller does to warm: the generation stays.
+func (c *fakeCluster) setStatus(t *testing.T, resource schema.GroupVersionResource, status map[string]any) {
 	t.Helper()
-	u := c.object(t, resource, name)
+	u := c.object(t, resource, "warm")
 	u.Object["status"] = status
 	u.SetResourceVersion(strconv.FormatInt(c.version.Add(1), 10))
 	c.put(t, u)
@@ -112,8 +112,9 @@ func (c *fakeCluster) object(t *testing.T, resource schema.GroupVersionResource,
 	return obj.(*unstructured.Unstructured).DeepCopy()
 }
 
-func (c *fakeCluster) exists(resource schema.GroupVersionResource, name string) bool {
-	_, err := c.Tracker().Get(resource, "default", name)
+// exists reports whether warm, the one with a pool, has such an object.
+func (c *fakeCluster) exists(resource schema.GroupVersionResource) bool {
+	_, err := c.Tracker().Get(resource, "default", "warm")
 	return err == nil
 }
 
@@ -125,8 +126,10 @@ func (c *fakeCluster) remove(t *testing.T, resource schema.GroupVersionResource,
 func (c *fakeCluster) patchStatus(action clienttesting.Action) (bool, runtime.Object, error) {
 	patch := action.(clienttesting.PatchAction)
 	var body struct {
-		Metadata struct{ ResourceVersion string }
-		Status   map[string]any
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Status map[string]any `json:"status"`
 	}
 	if action.GetSubresource() != "status" || json.Unmarshal(patch.GetPatch(), &body) != nil {
 		return true, nil, errors.New("only the status may be written")
@@ -239,8 +242,8 @@ func newLister(c *fakeCluster) *Lister {
 	return NewLister(clock.RealClock{}, c, c, zap.NewNop())
 }
 
-func agentRuntimeObject(name string, spec map[string]any) map[string]any {
-	return object(session.KindAgentRuntime, name, spec)
+func agentRuntimeObject(spec map[string]any) map[string]any {
+	return object(session.KindAgentRuntime, "echo", spec)
 }
 
 func interpreterObject(name string, spec map[string]any) map[string]any {

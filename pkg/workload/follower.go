@@ -78,13 +78,21 @@ func (f *follower) follow(ctx context.Context) {
 }
 
 // get is what the cache holds of the object: what transform made of it.
-func (f *follower) get(name cache.ObjectName) (any, bool) {
+func (f *follower) get(name cache.ObjectName) (metav1.Object, bool) {
 	informer := f.informer.Load()
 	if informer == nil {
 		return nil, false
 	}
-	obj, found, _ := (*informer).GetStore().GetByKey(name.String())
+	cached, _, _ := (*informer).GetStore().GetByKey(name.String())
+	obj, found := cached.(metav1.Object)
 	return obj, found
+}
+
+// template is get for a follower of templates.
+func (f *follower) template(name cache.ObjectName) (*template, bool) {
+	obj, _ := f.get(name)
+	t, found := obj.(*template)
+	return t, found
 }
 
 // list is all that the cache holds.

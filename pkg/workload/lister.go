@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -86,8 +86,8 @@ func (l *Lister) find(ctx context.Context, ref session.WorkloadRef) (*template, 
 	if !known {
 		return nil, fmt.Errorf("%s: %w: no such kind", describe(ref), ErrNotFound)
 	}
-	if cached, ok := f.get(cache.NewObjectName(ref.Namespace, ref.Name)); ok {
-		if t, err := usable(cached.(*template), ref); err == nil {
+	if cached, ok := f.template(cache.NewObjectName(ref.Namespace, ref.Name)); ok {
+		if t, err := usable(cached, ref); err == nil {
 			return t, nil
 		}
 	}
@@ -124,7 +124,7 @@ func usable(t *template, ref session.WorkloadRef) (*template, error) {
 // legal reports whether the name can stand in a URL; the client refuses
 // others with an error that looks like an API server out of reach.
 func legal(name string) bool {
-	return name != "" && len(path.IsValidPathSegmentName(name)) == 0
+	return name != "" && len(content.IsPathSegmentName(name)) == 0
 }
 
 // transformer turns what the API server sends into templates. It is called

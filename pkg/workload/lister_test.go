@@ -45,12 +45,12 @@ func running(t *testing.T, run func(context.Context) error) (stop func()) {
 // pass lets the time of the bubble pass, which takes none, and all that
 // becomes due happen.
 func pass(d time.Duration) {
-	<-time.After(d)
+	<-clock.RealClock{}.After(d)
 	synctest.Wait()
 }
 
-func runtimeRef(name string) session.WorkloadRef {
-	return session.WorkloadRef{Kind: session.KindAgentRuntime, Namespace: "default", Name: name}
+func runtimeRef() session.WorkloadRef {
+	return session.WorkloadRef{Kind: session.KindAgentRuntime, Namespace: "default", Name: "echo"}
 }
 
 func interpreterRef(name string) session.WorkloadRef {
@@ -60,19 +60,19 @@ func interpreterRef(name string) session.WorkloadRef {
 func TestTemplatesAreFoundInTheCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, agentRuntimeObject("echo", echoRuntime()), interpreterObject("warm", warmInterpreter(2)))
+		c := newCluster(t, agentRuntimeObject(echoRuntime()), interpreterObject("warm", warmInterpreter(2)))
 		l := newLister(c)
 		running(t, l.Run)
 		require.True(t, l.HasSynced())
 
 		for range 3 {
-			w, err := l.Get(t.Context(), runtimeRef("echo"))
+			w, err := l.Get(t.Context(), runtimeRef())
 			require.NoError(t, err)
 			assert.Equal(t, "uid-of-echo", w.UID)
 			// What a caller does to its copy stays there.
 			w.Ports[0].Port = 1
 			containers(w.Pod)[0]["image"] = "other"
-			w, err = l.Get(t.Context(), runtimeRef("echo"))
+			w, err = l.Get(t.Context(), runtimeRef())
 			require.NoError(t, err)
 			assert.EqualValues(t, 8080, w.Ports[0].Port)
 			assert.Equal(t, "echo", containers(w.Pod)[0]["image"])
@@ -87,19 +87,19 @@ func TestTemplatesAreFoundInTheCache(t *testing.T) {
 func TestTheCacheFollowsTheCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, agentRuntimeObject("echo", echoRuntime()))
+		c := newCluster(t, agentRuntimeObject(echoRuntime()))
 		l := newLister(c)
 		running(t, l.Run)
 
-		c.apply(t, agentRuntimeObject("echo", set(echoRuntime(), "1m", "sessionTimeout")))
+		c.apply(t, agentRuntimeObject(set(echoRuntime(), "1m", "sessionTimeout")))
 		synctest.Wait()
-		w, err := l.Get(t.Context(), runtimeRef("echo"))
+		w, err := l.Get(t.Context(), runtimeRef())
 		require.NoError(t, err)
 		assert.Equal(t, time.Minute, w.Idle)
 
 		c.remove(t, runtimes, "echo")
 		synctest.Wait()
-		_, err = l.Get(t.Context(), runtimeRef("echo"))
+		_, err = l.Get(t.Context(), runtimeRef())
 		assert.ErrorIs(t, err, ErrNotFound)
 	})
 }
@@ -119,29 +119,29 @@ func TestALookUpThatMissesTheCacheReadsDirectly(t *testing.T) {
 func TestAnInvalidTemplateInTheCacheIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, agentRuntimeObject("echo", set(echoRuntime(), []any{}, "targetPort")))
+		c := newCluster(t, agentRuntimeObject(set(echoRuntime(), []any{}, "targetPort")))
 		l := newLister(c)
 		running(t, l.Run)
-		_, err := l.Get(t.Context(), runtimeRef("echo"))
+		_, err := l.Get(t.Context(), runtimeRef())
 		require.ErrorIs(t, err, ErrInvalid)
 
 		// Mended, while the cache has not heard of it.
-		mended := &unstructured.Unstructured{Object: agentRuntimeObject("echo", echoRuntime())}
+		mended := &unstructured.Unstructured{Object: agentRuntimeObject(echoRuntime())}
 		l.client = oneAnswer{Interface: c, get: func(context.Context) (*unstructured.Unstructured, error) {
 			return mended, nil
 		}}
-		_, err = l.Get(t.Context(), runtimeRef("echo"))
+		_, err = l.Get(t.Context(), runtimeRef())
 		assert.NoError(t, err)
 	})
 }
 
 func TestATemplateMarkedForDeletionIsGone(t *testing.T) {
 	t.Parallel()
-	object := agentRuntimeObject("echo", echoRuntime())
+	object := agentRuntimeObject(echoRuntime())
 	object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-30T21:00:00Z"
 	c := newCluster(t, object)
 
-	_, err := newLister(c).Get(t.Context(), runtimeRef("echo"))
+	_, err := newLister(c).Get(t.Context(), runtimeRef())
 
 	assert.ErrorIs(t, err, ErrNotFound)
 }
@@ -149,11 +149,11 @@ func TestATemplateMarkedForDeletionIsGone(t *testing.T) {
 func TestACacheThatIsNoLongerKeptIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, agentRuntimeObject("echo", echoRuntime()))
+		c := newCluster(t, agentRuntimeObject(echoRuntime()))
 		l := newLister(c)
 		running(t, l.Run)()
 		c.remove(t, runtimes, "echo")
-		_, err := l.Get(t.Context(), runtimeRef("echo"))
+		_, err := l.Get(t.Context(), runtimeRef())
 		assert.ErrorIs(t, err, ErrNotFound)
 	})
 }
@@ -188,7 +188,7 @@ func TestAMissingCustomResourceBlocksNothing(t *testing.T) {
 		l := newLister(c)
 		running(t, l.Run)
 
-		_, err := l.Get(t.Context(), runtimeRef("echo"))
+		_, err := l.Get(t.Context(), runtimeRef())
 		require.ErrorIs(t, err, ErrNotFound)
 		_, err = l.Get(t.Context(), interpreterRef("cold"))
 		require.NoError(t, err)
@@ -197,10 +197,10 @@ func TestAMissingCustomResourceBlocksNothing(t *testing.T) {
 
 		installed()
 		c.serve(runtimes)
-		c.apply(t, agentRuntimeObject("echo", echoRuntime()))
+		c.apply(t, agentRuntimeObject(echoRuntime()))
 		pass(discoveryInterval)
 		reads := c.count("get", runtimes)
-		_, err = l.Get(t.Context(), runtimeRef("echo"))
+		_, err = l.Get(t.Context(), runtimeRef())
 		require.NoError(t, err)
 		assert.Equal(t, reads, c.count("get", runtimes), "the cache knows it now")
 	})
@@ -228,7 +228,7 @@ func TestDiscoveryIsAskedRarelyAndNotForLong(t *testing.T) {
 func TestACustomResourceThatGoesAndComesBackIsFollowedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, agentRuntimeObject("echo", echoRuntime()))
+		c := newCluster(t, agentRuntimeObject(echoRuntime()))
 		// The first list finds it away, after discovery has shown it.
 		back := c.fail("list", runtimes.Resource, notServed("agentruntimes"))
 		l := newLister(c)
@@ -238,7 +238,7 @@ func TestACustomResourceThatGoesAndComesBackIsFollowedAgain(t *testing.T) {
 
 		back()
 		pass(1)
-		_, err := l.Get(t.Context(), runtimeRef("echo"))
+		_, err := l.Get(t.Context(), runtimeRef())
 		require.NoError(t, err)
 		assert.Zero(t, c.count("get", runtimes), "it stands in the cache")
 	})
@@ -271,7 +271,7 @@ func TestReadErrorsAreToldApart(t *testing.T) {
 			c := newCluster(t)
 			c.fail("get", runtimes.Resource, test.err)
 
-			_, err := newLister(c).Get(t.Context(), runtimeRef("echo"))
+			_, err := newLister(c).Get(t.Context(), runtimeRef())
 
 			require.Error(t, err)
 			if test.want != nil {
@@ -318,8 +318,8 @@ func TestAnAPIServerThatHangsIsOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLister(clock.RealClock{}, hanging(), newCluster(t), zap.NewNop())
 		began := time.Now()
-		_, err := l.Get(t.Context(), runtimeRef("echo"))
-		assert.ErrorIs(t, err, sandbox.ErrUnavailable)
+		_, err := l.Get(t.Context(), runtimeRef())
+		require.ErrorIs(t, err, sandbox.ErrUnavailable)
 		assert.Equal(t, readTimeout, time.Since(began))
 	})
 }
@@ -330,7 +330,7 @@ func TestTheEndOfTheCallersContextStaysItself(t *testing.T) {
 		l := NewLister(clock.RealClock{}, hanging(), newCluster(t), zap.NewNop())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := l.Get(ctx, runtimeRef("echo"))
+		_, err := l.Get(ctx, runtimeRef())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorIs(t, err, sandbox.ErrUnavailable)
 	})

@@ -130,10 +130,10 @@ func (r *reconciled) spec(t *testing.T, u *unstructured.Unstructured) map[string
 	return spec
 }
 
-// fill is what the controller of agent-sandbox reports.
-func (r *reconciled) fill(t *testing.T, name string, ready int64) {
+// fill is what the controller of agent-sandbox reports of the pool warm.
+func (r *reconciled) fill(t *testing.T, ready int64) {
 	t.Helper()
-	r.setStatus(t, pools, name, map[string]any{"replicas": ready, "readyReplicas": ready})
+	r.setStatus(t, pools, map[string]any{"replicas": ready, "readyReplicas": ready})
 	pass(settle)
 }
 
@@ -171,15 +171,15 @@ func TestTheStatusTellsHowThePoolDoes(t *testing.T) {
 		r.says(t, "warm", ConditionReady, "False", ReasonWarmPoolEmpty)
 		r.says(t, "warm", ConditionWarmPoolReady, "False", ReasonWarmPoolEmpty)
 
-		r.fill(t, "warm", 1)
+		r.fill(t, 1)
 		r.says(t, "warm", ConditionReady, "True", ReasonAvailable)
 		got := r.says(t, "warm", ConditionWarmPoolReady, "False", ReasonWarmPoolFilling)
 		assert.Equal(t, "1 of 2 sandboxes are ready", got.Message)
 
-		r.fill(t, "warm", 2)
+		r.fill(t, 2)
 		r.says(t, "warm", ConditionWarmPoolReady, "True", ReasonWarmPoolFull)
 
-		r.fill(t, "warm", 0)
+		r.fill(t, 0)
 		r.says(t, "warm", ConditionReady, "False", ReasonWarmPoolEmpty)
 	})
 }
@@ -189,9 +189,9 @@ func TestAStatusThatSaysNothingNewIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReconciled(t, interpreterObject("warm", warmInterpreter(2)), interpreterObject("cold", echoInterpreter()))
 		stop := r.run(t)
-		r.fill(t, "warm", 2)
+		r.fill(t, 2)
 		written := r.statusWrites.Load()
-		r.fill(t, "warm", 2)
+		r.fill(t, 2)
 		assert.Equal(t, written, r.statusWrites.Load())
 		stop()
 
@@ -211,7 +211,7 @@ func TestNothingIsDoneWhileNothingHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReconciled(t, interpreterObject("warm", warmInterpreter(2)))
 		r.run(t)
-		r.fill(t, "warm", 2)
+		r.fill(t, 2)
 		r.ClearActions()
 		pass(24 * time.Hour)
 		assert.Empty(t, r.Actions())
@@ -240,11 +240,11 @@ func TestAPoolSeenAgainUnchangedIsNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReconciled(t, interpreterObject("warm", warmInterpreter(1)))
 		r.run(t)
-		r.fill(t, "warm", 1)
+		r.fill(t, 1)
 		calls := len(r.pools.calls())
 		r.put(t, r.object(t, pools, "warm"))
 		pass(settle)
-		assert.Equal(t, calls, len(r.pools.calls()))
+		assert.Len(t, r.pools.calls(), calls)
 	})
 }
 
@@ -255,11 +255,11 @@ func TestReportsOfABusyPoolAreGathered(t *testing.T) {
 		r.run(t)
 		before := len(r.pools.calls())
 		for i := range 50 {
-			r.setStatus(t, pools, "warm", map[string]any{"readyReplicas": int64(i + 1)})
+			r.setStatus(t, pools, map[string]any{"readyReplicas": int64(i + 1)})
 		}
 		pass(settle)
 		r.says(t, "warm", ConditionWarmPoolReady, "True", ReasonWarmPoolFull)
-		assert.Equal(t, before+1, len(r.pools.calls()))
+		assert.Len(t, r.pools.calls(), before+1)
 	})
 }
 
@@ -279,14 +279,14 @@ func TestPoolsFollowTheirTemplates(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newReconciled(t, interpreterObject("warm", warmInterpreter(2)))
 				r.run(t)
-				require.True(t, r.exists(templates, "warm") && r.exists(pools, "warm"))
+				require.True(t, r.exists(templates) && r.exists(pools))
 
 				r.apply(t, withStatus(r.object(t, interpreters, "warm"), test.change))
 				synctest.Wait()
 
 				r.says(t, "warm", ConditionReady, readyFor(test.reason), test.reason)
-				require.Equal(t, test.made, r.exists(templates, "warm"))
-				require.Equal(t, test.made, r.exists(pools, "warm"))
+				require.Equal(t, test.made, r.exists(templates))
+				require.Equal(t, test.made, r.exists(pools))
 				if test.made {
 					assert.EqualValues(t, 5, r.spec(t, r.object(t, pools, "warm"))["replicas"])
 				} else {
@@ -320,8 +320,8 @@ func TestAPoolThatOutlivedARestartIsTakenAway(t *testing.T) {
 
 		r.run(t)
 
-		assert.False(t, r.exists(templates, "warm"))
-		assert.False(t, r.exists(pools, "warm"))
+		assert.False(t, r.exists(templates))
+		assert.False(t, r.exists(pools))
 	})
 }
 
@@ -330,16 +330,16 @@ func TestWhatAnOperatorDoesToAPoolIsMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReconciled(t, interpreterObject("warm", warmInterpreter(2)))
 		r.run(t)
-		r.fill(t, "warm", 2)
+		r.fill(t, 2)
 
 		r.remove(t, pools, "warm")
 		synctest.Wait()
-		require.True(t, r.exists(pools, "warm"))
+		require.True(t, r.exists(pools))
 		r.says(t, "warm", ConditionWarmPoolReady, "False", ReasonWarmPoolEmpty)
 
 		r.remove(t, templates, "warm")
 		synctest.Wait()
-		require.True(t, r.exists(templates, "warm"))
+		require.True(t, r.exists(templates))
 
 		scaled := r.object(t, pools, "warm")
 		require.NoError(t, unstructured.SetNestedField(scaled.Object, int64(9), "spec", "replicas"))
@@ -367,7 +367,7 @@ func TestAStrangersObjectIsNeverTouched(t *testing.T) {
 				r.says(t, "warm", ConditionWarmPoolReady, "False", ReasonNameConflict)
 				calls := len(r.pools.calls())
 				pass(time.Hour)
-				assert.Equal(t, calls, len(r.pools.calls()), "it is waited for, not tried again")
+				assert.Len(t, r.pools.calls(), calls, "it is waited for, not tried again")
 
 				r.ClearActions()
 				r.apply(t, withStatus(r.object(t, interpreters, "warm"), echoInterpreter()))
@@ -379,7 +379,7 @@ func TestAStrangersObjectIsNeverTouched(t *testing.T) {
 				r.remove(t, resource, "warm")
 				pass(settle)
 				r.says(t, "warm", ConditionReady, "False", ReasonWarmPoolEmpty)
-				assert.True(t, r.exists(templates, "warm") && r.exists(pools, "warm"))
+				assert.True(t, r.exists(templates) && r.exists(pools))
 			})
 		})
 	}
@@ -398,7 +398,7 @@ func TestNoTemplateIsMadeWithoutTheKeyItNeeds(t *testing.T) {
 		r.says(t, "warm", ConditionReady, "False", ReasonPublicKeyNotLoaded)
 		r.says(t, "cold", ConditionReady, "False", ReasonPublicKeyNotLoaded)
 		r.says(t, "open", ConditionReady, "False", ReasonWarmPoolEmpty)
-		require.False(t, r.exists(templates, "warm") || r.exists(pools, "warm"))
+		require.False(t, r.exists(templates) || r.exists(pools))
 
 		r.keys.set("first")
 		synctest.Wait()
@@ -447,7 +447,7 @@ func TestAConflictOnTheStatusIsTriedAgain(t *testing.T) {
 		r := newReconciled(t, interpreterObject("warm", warmInterpreter(2)))
 		r.run(t)
 		over := r.fail("patch", interpreters.Resource, apierrors.NewConflict(interpreters.GroupResource(), "warm", errors.New("changed")))
-		r.fill(t, "warm", 2)
+		r.fill(t, 2)
 		r.says(t, "warm", ConditionWarmPoolReady, "False", ReasonWarmPoolEmpty)
 		over()
 		pass(maxRetry)
@@ -523,11 +523,11 @@ func TestWhatPassesIsNotReported(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newReconciled(t, interpreterObject("warm", warmInterpreter(1)))
 				r.run(t)
-				r.fill(t, "warm", 1)
+				r.fill(t, 1)
 				written := r.statusWrites.Load()
 
 				r.pools.fail(err)
-				r.fill(t, "warm", 0)
+				r.fill(t, 0)
 				pass(time.Minute)
 				r.says(t, "warm", ConditionReady, "True", ReasonAvailable)
 				assert.Equal(t, written, r.statusWrites.Load())
@@ -547,7 +547,7 @@ func TestTheBackOffGrowsToItsBound(t *testing.T) {
 		r.run(t)
 		before := len(r.pools.calls())
 		r.pools.fail(sandbox.ErrUnavailable)
-		r.fill(t, "warm", 1)
+		r.fill(t, 1)
 		pass(10 * time.Minute)
 		calls := r.pools.calls()[before:]
 		for i := range len(calls) - 1 {
@@ -570,7 +570,7 @@ func TestABackOffBeginsAnewAfterASuccess(t *testing.T) {
 		before := len(r.pools.calls())
 
 		r.pools.fail(sandbox.ErrUnavailable)
-		r.fill(t, "warm", 1)
+		r.fill(t, 1)
 		pass(time.Minute)
 
 		calls := r.pools.calls()[before:]
@@ -609,10 +609,10 @@ func TestAPoolThatCannotBeDeletedIsTriedAgain(t *testing.T) {
 				over := r.fail("delete", resource, apierrors.NewInternalError(errors.New("etcd")))
 				r.apply(t, withStatus(r.object(t, interpreters, "warm"), echoInterpreter()))
 				pass(time.Minute)
-				require.True(t, r.exists(templates, "warm"), "the template outlives the pool")
+				require.True(t, r.exists(templates), "the template outlives the pool")
 				over()
 				pass(maxRetry)
-				assert.False(t, r.exists(templates, "warm") || r.exists(pools, "warm"))
+				assert.False(t, r.exists(templates) || r.exists(pools))
 				r.says(t, "warm", ConditionReady, "True", ReasonColdStart)
 			})
 		})
@@ -628,7 +628,7 @@ func TestAnInvalidTemplateIsToldAndLeavesThePool(t *testing.T) {
 		synctest.Wait()
 		got := r.says(t, "warm", ConditionReady, "False", ReasonInvalidTemplate)
 		assert.Contains(t, got.Message, "spec.template.image")
-		assert.True(t, r.exists(templates, "warm") && r.exists(pools, "warm"))
+		assert.True(t, r.exists(templates) && r.exists(pools))
 	})
 }
 
@@ -644,7 +644,7 @@ func TestNothingIsMadeForATemplateThatIsBeingDeleted(t *testing.T) {
 		r.remove(t, pools, "warm")
 		r.remove(t, templates, "warm")
 		pass(time.Hour)
-		assert.False(t, r.exists(templates, "warm") || r.exists(pools, "warm"))
+		assert.False(t, r.exists(templates) || r.exists(pools))
 		written := r.statusWrites.Load()
 
 		r.remove(t, interpreters, "warm")
@@ -681,7 +681,7 @@ func TestPoolsAreMadeOnceAgentSandboxIsServed(t *testing.T) {
 		pass(discoveryInterval)
 		r.says(t, "warm", ConditionReady, "False", ReasonWarmPoolEmpty)
 		r.says(t, "cold", ConditionReady, "True", ReasonColdStart)
-		assert.True(t, r.exists(templates, "warm") && r.exists(pools, "warm"))
+		assert.True(t, r.exists(templates) && r.exists(pools))
 	})
 }
 

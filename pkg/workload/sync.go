@@ -21,11 +21,10 @@ var errStale = errors.New("the code interpreter changed meanwhile")
 // sync makes the pool of one CodeInterpreter as it is asked for, and reports.
 // It decides from what is, whatever the event was.
 func (s *syncer) sync(ctx context.Context, name cache.ObjectName) error {
-	obj, known := s.interpreters.get(name)
+	t, known := s.interpreters.template(name)
 	if !known {
 		return nil
 	}
-	t := obj.(*template)
 	if t.DeletionTimestamp != nil {
 		// Made anew, what the garbage collector removes would hold up the
 		// deletion of its owner.
@@ -49,7 +48,7 @@ func (s *syncer) mend(ctx context.Context, t *template, pools Pools) (*verdict, 
 	w := t.workload
 	switch {
 	case t.invalid != nil:
-		return failed(w, ReasonInvalidTemplate, t.invalid.Error()), nil
+		return failed(w, ReasonInvalidTemplate, t.invalid.Error()), nil //nolint:nilerr // the verdict tells it
 	case pools == nil:
 		return failed(w, ReasonAgentSandboxNotServed, sandbox.ErrNotServed.Error()), nil
 	case !w.Warm:

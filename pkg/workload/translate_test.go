@@ -194,7 +194,8 @@ func TestTemplatesThatCannotBeUsedNameTheField(t *testing.T) {
 			[]string{"spec.targetPort: must hold at least one port", "spec.podTemplate.spec.containers: must hold at least one container"},
 		},
 		"a spec that is none": {
-			session.KindCodeInterpreter, map[string]any{"template": "echo"},
+			session.KindCodeInterpreter,
+			map[string]any{"template": "echo"},
 			[]string{"spec.template: must be an object", "spec.template.image: must be set"},
 		},
 		"no ports": {

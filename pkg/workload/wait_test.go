@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,11 @@ type waited struct {
 	err      error
 }
 
-// waiting calls WaitPool in the background.
-func waiting(ctx context.Context, l *Lister, name string) <-chan waited {
+// waiting calls WaitPool for warm in the background.
+func waiting(ctx context.Context, l *Lister) <-chan waited {
 	result := make(chan waited, 1)
 	go func() {
-		w, err := l.WaitPool(ctx, interpreterRef(name))
+		w, err := l.WaitPool(ctx, interpreterRef("warm"))
 		result <- waited{w, err}
 	}()
 	synctest.Wait()
@@ -38,11 +39,11 @@ func poolStatus(state, reason string, generation int64) map[string]any {
 
 func TestWhatStartsColdWaitsForNoPool(t *testing.T) {
 	t.Parallel()
-	l := newLister(newCluster(t, interpreterObject("cold", echoInterpreter()), agentRuntimeObject("echo", echoRuntime())))
+	l := newLister(newCluster(t, interpreterObject("cold", echoInterpreter()), agentRuntimeObject(echoRuntime())))
 	w, err := l.WaitPool(t.Context(), interpreterRef("cold"))
 	require.NoError(t, err)
 	assert.False(t, w.Warm)
-	_, err = l.WaitPool(t.Context(), runtimeRef("echo"))
+	_, err = l.WaitPool(t.Context(), runtimeRef())
 	assert.NoError(t, err)
 }
 
@@ -56,10 +57,10 @@ func TestAWaitForAPoolEndsWhenThePoolStands(t *testing.T) {
 				l := newLister(c)
 				running(t, l.Run)
 				began := time.Now()
-				first, second := waiting(t.Context(), l, "warm"), waiting(t.Context(), l, "warm")
+				first, second := waiting(t.Context(), l), waiting(t.Context(), l)
 				require.Empty(t, first)
 
-				c.setStatus(t, interpreters, "warm", poolStatus("False", reason, 1))
+				c.setStatus(t, interpreters, poolStatus("False", reason, 1))
 
 				for _, result := range []<-chan waited{first, second} {
 					got := <-result
@@ -83,10 +84,10 @@ func TestAWaitForAPoolOutlivesAWatchThatIsSilent(t *testing.T) {
 		l := newLister(c)
 		running(t, l.Run)
 		began := time.Now()
-		result := waiting(t.Context(), l, "warm")
+		result := waiting(t.Context(), l)
 		pass(recheckInterval)
 		require.Empty(t, result)
-		c.setStatus(t, interpreters, "warm", poolStatus("True", ReasonWarmPoolFull, 1))
+		c.setStatus(t, interpreters, poolStatus("True", ReasonWarmPoolFull, 1))
 		require.NoError(t, (<-result).err)
 		assert.Equal(t, 2*recheckInterval, time.Since(began))
 	})
@@ -99,13 +100,13 @@ func TestAWaitForAPoolThatCannotComeEnds(t *testing.T) {
 		want   error
 	}{
 		"a stranger's object is in the way": {func(t *testing.T, c *fakeCluster) {
-			c.setStatus(t, interpreters, "warm", poolStatus("False", ReasonNameConflict, 1))
+			c.setStatus(t, interpreters, poolStatus("False", ReasonNameConflict, 1))
 		}, ErrPool},
 		"the cluster refuses it": {func(t *testing.T, c *fakeCluster) {
-			c.setStatus(t, interpreters, "warm", poolStatus("False", ReasonRejected, 1))
+			c.setStatus(t, interpreters, poolStatus("False", ReasonRejected, 1))
 		}, ErrPool},
 		"agent-sandbox is not there": {func(t *testing.T, c *fakeCluster) {
-			c.setStatus(t, interpreters, "warm", poolStatus("False", ReasonAgentSandboxNotServed, 1))
+			c.setStatus(t, interpreters, poolStatus("False", ReasonAgentSandboxNotServed, 1))
 		}, ErrPool},
 		"the template goes": {func(t *testing.T, c *fakeCluster) {
 			c.remove(t, interpreters, "warm")
@@ -120,14 +121,14 @@ func TestAWaitForAPoolThatCannotComeEnds(t *testing.T) {
 				c := newCluster(t, interpreterObject("warm", warmInterpreter(2)))
 				l := newLister(c)
 				running(t, l.Run)
-				result := waiting(t.Context(), l, "warm")
+				result := waiting(t.Context(), l)
 				require.Empty(t, result)
 
 				test.change(t, c)
 
 				err := (<-result).err
 				require.ErrorIs(t, err, test.want)
-				if test.want == ErrPool {
+				if errors.Is(test.want, ErrPool) {
 					assert.ErrorContains(t, err, "what is the matter")
 				}
 			})
@@ -151,9 +152,9 @@ func TestAWaitForAPoolGoesOnWhileThingsMayHeal(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				began := time.Now()
-				result := waiting(ctx, l, "warm")
+				result := waiting(ctx, l)
 
-				c.setStatus(t, interpreters, "warm", status)
+				c.setStatus(t, interpreters, status)
 
 				require.ErrorIs(t, (<-result).err, context.DeadlineExceeded)
 				assert.Equal(t, time.Minute, time.Since(began))

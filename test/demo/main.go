@@ -21,15 +21,15 @@ func main() {
 	dev := flag.Bool("dev", false, "keep the system running until Ctrl-C")
 	version := flag.String("agent-sandbox", "", "version of agent-sandbox: v0.5.6 (default) or v0.4.6")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if err := run(ctx, *dev, *version); err != nil {
+	if err := run(*dev, *version); err != nil {
 		fmt.Fprintln(os.Stderr, "\nFAILED:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, dev bool, version string) (err error) {
+func run(dev bool, version string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	begun := time.Now()
 	fmt.Println("Starting a Kubernetes control plane, agent-sandbox, a node, a store and AgentCube on loopback.")
 	// The system outlives ctx, so that it is stopped in its own order.

@@ -23,9 +23,7 @@ var clusterBehaviours = []behaviour{
 	{"a Sandbox without our label is no business of ours", strangerDeleted},
 }
 
-var (
-	interpreters = schema.GroupVersionResource{Group: "runtime.agentcube.volcano.sh", Version: "v1alpha1", Resource: "codeinterpreters"}
-)
+var interpreters = schema.GroupVersionResource{Group: "runtime.agentcube.volcano.sh", Version: "v1alpha1", Resource: "codeinterpreters"}
 
 // notFound wants the router to say that the session is gone.
 func (e *env) notFound(t *testing.T, route, name, id string) {

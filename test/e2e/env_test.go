@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -160,7 +161,7 @@ func (e *env) invocations(route, name string) string {
 func (e *env) row(t *testing.T, id string) (row map[string]any, ok bool) {
 	t.Helper()
 	value, err := e.redis.Get(t.Context(), "session:"+id).Result()
-	if err == redis.Nil {
+	if errors.Is(err, redis.Nil) {
 		return nil, false
 	}
 	require.NoError(t, err)
@@ -168,13 +169,16 @@ func (e *env) row(t *testing.T, id string) (row map[string]any, ok bool) {
 	return row, true
 }
 
+// indexKeys are the sorted sets that hold an entry per session.
+var indexKeys = []string{"session:expiry", "session:last_activity", "agentcube:due", "agentcube:creating"}
+
 // indexed returns the keys other than the row that mention the session.
 func (e *env) indexed(t *testing.T, id string) []string {
 	t.Helper()
 	var in []string
-	for _, key := range []string{"session:expiry", "session:last_activity", "agentcube:due", "agentcube:creating"} {
+	for _, key := range indexKeys {
 		_, err := e.redis.ZScore(t.Context(), key, id).Result()
-		if err == redis.Nil {
+		if errors.Is(err, redis.Nil) {
 			continue
 		}
 		require.NoError(t, err)

@@ -67,6 +67,7 @@ type System struct {
 
 	via   func(program, dependency, address string) (string, error)
 	ports []interface{ Release() }
+	races []string
 }
 
 // Start brings everything up and returns once both programs are ready, the
@@ -134,12 +135,18 @@ func (s *System) startPrograms(ctx context.Context, o Options, binDir string) er
 	return nil
 }
 
-// Races returns what the race detector reported in the programs' logs. It is
-// always empty without it.
-func (s *System) Races() ([]string, error) {
+// Races returns what the race detector had reported in the programs' logs when
+// Stop ended them. It is always empty without it.
+func (s *System) Races() []string { return s.races }
+
+// readRaces is for when the programs have ended, and their logs are there yet.
+func (s *System) readRaces() ([]string, error) {
 	var found []string
 	for _, p := range s.programs() {
 		text, err := os.ReadFile(p.Log())
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was never started
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -170,6 +177,10 @@ func (s *System) Stop() error {
 	for _, m := range s.Managers {
 		errs = append(errs, m.Stop())
 	}
+	// Before the cluster takes the logs along.
+	races, err := s.readRaces()
+	s.races = append(s.races, races...)
+	errs = append(errs, err)
 	if s.Cluster != nil {
 		errs = append(errs, s.Cluster.Stop())
 	}

@@ -1,12 +1,13 @@
 package sessiontest
 
 import (
-	"sync"
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -97,6 +98,39 @@ var queueCases = map[string]func(*testing.T, Subject){
 		}
 		assert.Len(t, seen, 25)
 		CheckIndexes(t, s.Rows(t), s.Indexes(t), now, 2*time.Hour)
+	},
+	"a row that is due is claimed once": func(t *testing.T, s Subject) {
+		now := s.now(t)
+		row := s.create(t, 1, func(r *session.Session) { r.CreatedAt = now.Add(-time.Hour) })
+		next := now.Add(time.Minute)
+		claimed := make(chan bool)
+		for range 8 {
+			go func() {
+				ok, err := s.Claim(t.Context(), row.ID, next.Add(time.Nanosecond))
+				assert.NoError(t, err)
+				claimed <- ok
+			}()
+		}
+		won := 0
+		for range 8 {
+			if <-claimed {
+				won++
+			}
+		}
+		assert.Equal(t, 1, won)
+		assert.Equal(t, next.Add(time.Second), s.Indexes(t).Due[row.ID])
+	},
+	"a row that is not due, or is none, is not claimed": func(t *testing.T, s Subject) {
+		row := s.create(t, 1)
+		before := s.Indexes(t).Due
+		for _, id := range []string{row.ID, ID(2)} {
+			ok, err := s.Claim(t.Context(), id, s.now(t).Add(time.Hour))
+			require.NoError(t, err)
+			assert.False(t, ok)
+		}
+		_, err := s.Claim(t.Context(), row.ID, time.Time{})
+		require.Error(t, err)
+		assert.Equal(t, before, s.Indexes(t).Due)
 	},
 	"a postponed row comes up at the full second after the time": func(t *testing.T, s Subject) {
 		row := s.create(t, 1)
@@ -194,32 +228,44 @@ var indexCases = map[string]func(*testing.T, Subject){
 		s.check(t)
 	},
 	"nothing breaks beside creates, updates and removals": func(t *testing.T, s Subject) {
-		var wg sync.WaitGroup
+		var all errgroup.Group
 		now := s.now(t)
 		for worker := range 4 {
-			wg.Go(func() {
+			all.Go(func() error {
 				for n := range 20 {
-					row := Reserved(worker*100+n, now)
-					_, err := s.Create(t.Context(), row)
-					assert.NoError(t, err)
-					_, err = s.Update(t.Context(), row.ID, session.Commit(row.Creator.Token, Ready(row, "10.0.0.7")))
-					assert.NoError(t, err)
-					if n%2 == 0 {
-						assert.NoError(t, s.Remove(t.Context(), row.ID, always))
+					if err := s.live(t.Context(), Reserved(worker*100+n, now), n%2 == 0); err != nil {
+						return err
 					}
 				}
+				return nil
 			})
 		}
-		wg.Go(func() {
+		all.Go(func() error {
 			for range 20 {
-				_, err := s.Index(t.Context())
-				assert.NoError(t, err)
+				if _, err := s.Index(t.Context()); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
-		wg.Wait()
+		require.NoError(t, all.Wait())
 		assert.Len(t, s.Rows(t), 40)
 		s.check(t)
 	},
+}
+
+// live creates the row, makes it ready, and removes it if asked to.
+func (s Subject) live(ctx context.Context, row session.Session, remove bool) error {
+	if _, err := s.Create(ctx, row); err != nil {
+		return err
+	}
+	if _, err := s.Update(ctx, row.ID, session.Commit(row.Creator.Token, Ready(row, "10.0.0.7"))); err != nil {
+		return err
+	}
+	if !remove {
+		return nil
+	}
+	return s.Remove(ctx, row.ID, always)
 }
 
 var processCases = map[string]func(*testing.T, Subject){

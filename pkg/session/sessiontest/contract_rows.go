@@ -109,9 +109,9 @@ var createCases = map[string]func(*testing.T, Subject){
 	"a cancelled call says so, not that the store is away": func(t *testing.T, s Subject) {
 		_, err := s.Create(cancelled(t), Reserved(1, s.now(t)))
 		require.Error(t, err)
-		assert.NotErrorIs(t, err, session.ErrUnavailable)
+		require.NotErrorIs(t, err, session.ErrUnavailable)
 		_, err = s.Get(cancelled(t), ID(1))
-		assert.NotErrorIs(t, err, session.ErrUnavailable)
+		require.NotErrorIs(t, err, session.ErrUnavailable)
 		assert.NotErrorIs(t, err, session.ErrNotFound)
 	},
 }
@@ -283,7 +283,7 @@ var updateCases = map[string]func(*testing.T, Subject){
 		} {
 			_, err := s.Update(t.Context(), row.ID, func(r *session.Session) error { spoil(r); return nil })
 			require.ErrorIs(t, err, session.ErrInvalid)
-			assert.NotErrorIs(t, err, session.ErrUnavailable)
+			require.NotErrorIs(t, err, session.ErrUnavailable)
 		}
 		assert.Equal(t, map[string]session.Session{row.ID: row}, s.Rows(t))
 	},

@@ -260,6 +260,23 @@ func (f *Fake) Due(ctx context.Context, limit int) ([]session.Due, error) {
 	return due[:min(limit, len(due))], nil
 }
 
+func (f *Fake) Claim(ctx context.Context, id string, next time.Time) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if next.IsZero() {
+		return false, fmt.Errorf("claiming session %s: no next time given", id)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.indexes.Due[id]
+	if !ok || at.After(f.now()) {
+		return false, nil
+	}
+	f.indexes.Due[id] = ceil(next)
+	return true, nil
+}
+
 func (f *Fake) Postpone(ctx context.Context, id string, at time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -192,6 +192,10 @@ func (f *Faulty) Due(ctx context.Context, limit int) ([]session.Due, error) {
 	return through(ctx, f, "Due", func() ([]session.Due, error) { return f.inner.Due(ctx, limit) })
 }
 
+func (f *Faulty) Claim(ctx context.Context, id string, next time.Time) (bool, error) {
+	return through(ctx, f, "Claim", func() (bool, error) { return f.inner.Claim(ctx, id, next) })
+}
+
 func (f *Faulty) Postpone(ctx context.Context, id string, at time.Time) error {
 	return throughErr(ctx, f, "Postpone", func() error { return f.inner.Postpone(ctx, id, at) })
 }

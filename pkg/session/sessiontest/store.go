@@ -26,6 +26,7 @@ type Store interface {
 	LastActivity(ctx context.Context, id string) (time.Time, error)
 
 	Due(ctx context.Context, limit int) ([]session.Due, error)
+	Claim(ctx context.Context, id string, next time.Time) (bool, error)
 	Postpone(ctx context.Context, id string, at time.Time) error
 	Creating(ctx context.Context, after session.Placeholder, limit int) ([]session.Placeholder, error)
 	Index(ctx context.Context) (healed int, err error)

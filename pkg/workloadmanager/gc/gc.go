@@ -26,6 +26,9 @@ type Index interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Due returns rows whose recorded deadline has passed, the earliest first.
 	Due(ctx context.Context, limit int) ([]session.Due, error)
+	// Claim moves a row that is due to its next time, and reports whether it
+	// did: of two collectors with the same page, one gets each row.
+	Claim(ctx context.Context, id string, next time.Time) (bool, error)
 	// Postpone sets when the collector looks at a row next.
 	Postpone(ctx context.Context, id string, at time.Time) error
 }

@@ -270,7 +270,7 @@ func TestARowThatCannotBeMovedDoesNotSpin(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s := w.idle(5 * time.Minute)
 		w.pass(time.Hour)
-		w.store.FailNext("Postpone", errors.New("no space"))
+		w.store.FailNext("Claim", errors.New("no space"))
 		assert.Equal(t, gc.Stats{Due: 1, Failed: 1}, w.collect())
 		assert.Equal(t, 1, w.store.Calls("Due"))
 		w.lives(s, "nothing was done before it was moved")
@@ -284,7 +284,7 @@ func TestARowThatCannotBeMovedDoesNotSpin(t *testing.T) {
 			w.store.FailNext("Get", session.ErrNotFound)
 			w.store.FailNext("Remove", errors.New("no space"))
 			assert.Equal(t, gc.Stats{Due: 1, Failed: 1}, w.collect())
-			assert.Equal(t, 1, w.store.Calls("Due"))
+			assert.Equal(t, 2, w.store.Calls("Due"), "the second page is empty")
 		})
 	})
 }
@@ -497,13 +497,27 @@ func TestAfterAnOutageNobodyIsTakenForIdleForAWhile(t *testing.T) {
 	})
 	t.Run("that a collector could not see, since it has just started", func(t *testing.T) {
 		t.Parallel()
-		in(t, func(t *testing.T, w *world) {
+		in(t, func(_ *testing.T, w *world) {
 			s := w.idle(5 * time.Minute)
 			w.pass(time.Hour)
 			w.runFor(outagePause - time.Second)
 			w.lives(s, "routers have yet to flush what they hold")
 			w.runFor(outagePause + time.Second)
 			w.gone(s, "the pause is over")
+		})
+	})
+	t.Run("nor any creator for dead, since the living could not write their heartbeats", func(t *testing.T) {
+		t.Parallel()
+		in(t, func(t *testing.T, w *world) {
+			s := w.session(creating)
+			w.store.FailNext("Now", session.ErrUnavailable)
+			_, err := w.c.Pass(t.Context())
+			require.ErrorIs(t, err, session.ErrUnavailable)
+			w.collect()
+			assert.Equal(t, session.StateCreating, w.fake.Rows()[s.ID].State, "its creator may be about to write its heartbeat")
+			w.pass(outagePause)
+			w.collect()
+			w.gone(s, "it had the time to")
 		})
 	})
 	t.Run("but any other failure is no outage", func(t *testing.T) {

@@ -21,21 +21,22 @@ const (
 // handle ends one session that came up, or puts it back. The row moves to its
 // next attempt before any work, so that one that fails cannot hold a pass.
 func (c *Collector) handle(ctx context.Context, id string, now time.Time) (ended bool, err error) {
+	claimed, err := c.index.Claim(ctx, id, now.Add(session.RetryAfter(0)))
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errStuck, err)
+	}
+	if !claimed {
+		return false, nil // another collector is at it, or something happened to it
+	}
 	row, err := c.sessions.Get(ctx, id)
 	if errors.Is(err, session.ErrNotFound) {
 		// An index entry without a row: Remove takes such entries away.
 		err := c.sessions.Remove(ctx, id, func(session.Session) error { return session.ErrStale })
-		if err = ignoreGone(err); err != nil {
-			return false, fmt.Errorf("removing the entries of session %s: %w: %w", id, errStuck, err)
-		}
-		return false, nil
+		return false, ignoreGone(err)
 	}
 	if err != nil {
 		// A row that cannot be read must not come up again at once.
-		return false, errors.Join(err, c.moveOn(ctx, id, now.Add(unreadableRetry)))
-	}
-	if err := c.moveOn(ctx, id, now.Add(session.RetryAfter(row.Attempts))); err != nil {
-		return false, err
+		return false, errors.Join(err, c.index.Postpone(ctx, id, now.Add(unreadableRetry)))
 	}
 	switch row.State {
 	case session.StateCreating:
@@ -45,14 +46,6 @@ func (c *Collector) handle(ctx context.Context, id string, now time.Time) (ended
 	default:
 		return c.endLive(ctx, row, now)
 	}
-}
-
-// moveOn sets a row's next attempt.
-func (c *Collector) moveOn(ctx context.Context, id string, at time.Time) error {
-	if err := c.index.Postpone(ctx, id, at); err != nil {
-		return fmt.Errorf("postponing session %s: %w: %w", id, errStuck, err)
-	}
-	return nil
 }
 
 // endLive ends a session whose deadline has passed, or records the deadline
@@ -134,7 +127,9 @@ func (c *Collector) abandoned(ctx context.Context, row session.Session, now time
 	if !now.Before(row.CreatedAt.Add(c.options.CreateBound)) {
 		return true, nil
 	}
-	if row.Creator.Process == "" {
+	// After an outage of the store no heartbeat proves nothing: the living may
+	// not have written theirs yet.
+	if row.Creator.Process == "" || c.outage() {
 		return false, nil
 	}
 	alive, err := c.creators.Alive(ctx, row.Creator.Process)
@@ -157,6 +152,11 @@ func (c *Collector) finish(ctx context.Context, row session.Session, now time.Ti
 		}
 	}
 	if err := c.finisher.Finish(ctx, row, abandoned); err != nil {
+		if now.Before(row.UnknownUntil) {
+			// Nothing has failed yet: an object that may still appear is
+			// looked for at the first interval, not at a longer one each time.
+			return false, err
+		}
 		return false, errors.Join(err, c.countAttempt(ctx, row))
 	}
 	return abandoned, nil

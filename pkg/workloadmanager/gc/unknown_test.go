@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/gc"
@@ -36,7 +37,8 @@ func TestUnknownOutcomes(t *testing.T) {
 			w.pass(session.RetryAfter(0))
 			w.beat()
 			assert.Equal(t, gc.Stats{Due: 1, Failed: 1}, w.collect())
-			assert.Contains(t, w.fake.Rows(), s.ID)
+			require.Contains(t, w.fake.Rows(), s.ID)
+			assert.Zero(t, w.fake.Rows()[s.ID].Attempts, "waiting is no failed attempt")
 			w.pass(unknownBound)
 			w.beat()
 			assert.Equal(t, gc.Stats{Due: 1, Ended: 1}, w.collect())

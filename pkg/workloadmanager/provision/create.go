@@ -26,10 +26,14 @@ type creation struct {
 	row session.Session
 	// reserved: the row may exist.
 	reserved bool
+	// reservationUnknown: the store may yet write the row.
+	reservationUnknown bool
 	// sent: the object may exist.
 	sent bool
 	// unknownUntil is set when the create call's outcome is not known.
 	unknownUntil time.Time
+	// ahead is the look-up of the sandbox that a claim is about to get.
+	ahead *lookAhead
 	// waiting says what the create waits for at the moment.
 	waiting string
 }
@@ -55,10 +59,12 @@ func (p *Provisioner) Create(ctx context.Context, r Request) (session.Session, e
 	err = p.outcome(bounded, c, err)
 	if c.reserved {
 		if finished, undoErr := p.detached(ctx, c.row.ID, p.options.AnswerBound, func(ctx context.Context) error {
-			return p.undo(ctx, c)
+			err := p.undo(ctx, c)
+			p.leave(ctx, c, err)
+			return err
 		}); finished && undoErr != nil {
 			// As text: what the caller is told is why the create failed.
-			err = fmt.Errorf("%w (left to the collector: %s)", err, undoErr.Error())
+			err = fmt.Errorf("%w (not undone yet: %s)", err, undoErr.Error())
 		}
 	}
 	return session.Session{}, err
@@ -75,9 +81,8 @@ func (p *Provisioner) create(ctx context.Context, r Request, c *creation) (sessi
 	// From here on the row may exist; if the answer is lost it is undone.
 	c.reserved = true
 	if _, err := p.store.Create(ctx, c.row); err != nil {
-		if errors.Is(err, session.ErrExists) {
-			c.reserved = false
-		}
+		c.reserved = !errors.Is(err, session.ErrExists)
+		c.reservationUnknown = c.reserved
 		return session.Session{}, fmt.Errorf("reserving session %s: %w", c.row.ID, err)
 	}
 	if err := p.createObject(ctx, r, c); err != nil {

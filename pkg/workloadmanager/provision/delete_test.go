@@ -3,6 +3,7 @@ package provision_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -277,6 +278,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, w.p.Wait(over), context.Canceled)
 		require.NoError(t, w.p.Wait(t.Context()))
 		assert.Equal(t, undoBound, w.took())
+		synctest.Wait() // nothing may begin while what the first Wait left behind still waits
 		require.NoError(t, w.p.Delete(t.Context(), s.ID, session.ReasonDeleted))
 	})
 }

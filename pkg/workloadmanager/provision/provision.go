@@ -126,6 +126,7 @@ type Provisioner struct {
 	prober  Prober
 	options Options
 
+	left leftovers
 	// background holds the undos and deletions that outlive their request.
 	background sync.WaitGroup
 }

@@ -73,6 +73,7 @@ func (p *Provisioner) lookPastTheWatch(ctx context.Context, c *creation) (object
 
 // judge decides whether the object is ready, hopeless, or to be waited for.
 func (p *Provisioner) judge(ctx context.Context, c *creation, object *sandbox.Object) (ready bool, err error) {
+	p.lookAhead(ctx, c, object)
 	switch {
 	case object.Ref.UID == "":
 		return false, nil
@@ -81,7 +82,7 @@ func (p *Provisioner) judge(ctx context.Context, c *creation, object *sandbox.Ob
 	case object.Failure != nil:
 		return false, &FailedError{Reason: object.Failure.Reason, Message: object.Failure.Message, Quota: object.Failure.Quota}
 	case object.Ready && len(object.Addresses) > 0 && object.SandboxName != "":
-		return p.identify(ctx, object)
+		return p.identify(ctx, c, object)
 	case object.PoolMissing():
 		return false, p.checkPool(ctx, c, *object)
 	}
@@ -145,7 +146,11 @@ func (p *Provisioner) checkRow(ctx context.Context, c *creation) error {
 // identify reads the UID of a claim's sandbox, which is the sandbox's identity
 // and which the claim does not tell. A sandbox that is gone is one that the
 // claim has not noticed to be gone yet: it will bind another.
-func (p *Provisioner) identify(ctx context.Context, object *sandbox.Object) (ready bool, err error) {
+func (p *Provisioner) identify(ctx context.Context, c *creation, object *sandbox.Object) (ready bool, err error) {
+	if object.SandboxUID == "" && c.ahead != nil && c.ahead.name == object.SandboxName {
+		object.SandboxUID = <-c.ahead.uid
+		c.ahead = nil
+	}
 	if object.SandboxUID != "" {
 		return true, nil
 	}

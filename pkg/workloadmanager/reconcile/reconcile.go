@@ -80,13 +80,16 @@ type key struct {
 
 // Reconciler syncs sessions from a work queue.
 type Reconciler struct {
+	clock    clock.WithTicker
 	log      *zap.Logger
 	store    Store
 	cluster  Cluster
 	cache    Cache
 	finisher Finisher
 	options  Options
-	queue    workqueue.TypedRateLimitingInterface[key]
+	// woken holds what waits for a worker. It is plain, since one that delays
+	// runs a goroutine from its construction on: Run puts that around it.
+	woken *workqueue.Typed[key]
 }
 
 // New returns a Reconciler. It starts nothing; its Enqueue is to be called
@@ -95,45 +98,57 @@ func New(clk clock.WithTicker, log *zap.Logger, store Store, cluster Cluster, ca
 	options Options,
 ) *Reconciler {
 	return &Reconciler{
-		log: log, store: store, cluster: cluster, cache: cache, finisher: finisher, options: options,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry),
-			workqueue.TypedRateLimitingQueueConfig[key]{Name: "sessions", Clock: clk}),
+		clock: clk, log: log, store: store, cluster: cluster, cache: cache, finisher: finisher, options: options,
+		// Without a name: metrics of the queue would take a goroutine too.
+		woken: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[key]{Clock: clk}),
 	}
 }
 
-// Enqueue notes that something happened to an object. It does not block.
+// Enqueue notes that something happened to an object. It does not block, and
+// what it notes before Run is synced by it.
 func (r *Reconciler) Enqueue(e sandbox.Event) {
 	if !session.ValidID(e.Object.SessionID) {
 		return
 	}
-	r.queue.Add(key{ref: e.Object.Ref, sessionID: e.Object.SessionID, absent: e.Deleted})
+	r.woken.Add(key{ref: e.Object.Ref, sessionID: e.Object.SessionID, absent: e.Deleted})
 }
 
 // Len is the number of objects that wait to be synced.
-func (r *Reconciler) Len() int { return r.queue.Len() }
+func (r *Reconciler) Len() int { return r.woken.Len() }
 
-// Run syncs until ctx ends, and returns when the syncs under way are done.
+// queue is woken, with the retries that wait for their time.
+type queue = workqueue.TypedRateLimitingInterface[key]
+
+// Run syncs until ctx ends, and returns when the syncs under way are done. It
+// runs once.
 func (r *Reconciler) Run(ctx context.Context) error {
+	q := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry),
+		workqueue.TypedRateLimitingQueueConfig[key]{
+			Clock: r.clock,
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{
+				Clock: r.clock, Queue: r.woken,
+			}),
+		})
 	var workers errgroup.Group
 	for range r.options.Workers {
 		workers.Go(func() error {
-			for r.next(ctx) {
+			for r.next(ctx, q) {
 			}
 			return nil
 		})
 	}
 	<-ctx.Done()
-	r.queue.ShutDown()
+	q.ShutDown()
 	return workers.Wait()
 }
 
-func (r *Reconciler) next(ctx context.Context) bool {
-	k, shutdown := r.queue.Get()
+func (r *Reconciler) next(ctx context.Context, q queue) bool {
+	k, shutdown := q.Get()
 	if shutdown {
 		return false
 	}
-	defer r.queue.Done(k)
+	defer q.Done(k)
 	if ctx.Err() != nil {
 		return true
 	}
@@ -142,16 +157,16 @@ func (r *Reconciler) next(ctx context.Context) bool {
 	err := r.sync(ctx, k)
 	switch {
 	case err == nil:
-		r.queue.Forget(k)
+		q.Forget(k)
 	case errors.Is(err, errCreating):
-		r.queue.Forget(k)
-		r.queue.AddAfter(k, creatingRetry)
+		q.Forget(k)
+		q.AddAfter(k, creatingRetry)
 	case errors.Is(err, context.Canceled):
-		r.queue.AddRateLimited(k)
+		q.AddRateLimited(k)
 	default:
 		r.log.Warn("session not in step with the cluster yet, trying again", zap.String("session", k.sessionID),
-			zap.Stringer("object", k.ref), zap.Int("failures", r.queue.NumRequeues(k)+1), zap.Error(err))
-		r.queue.AddRateLimited(k)
+			zap.Stringer("object", k.ref), zap.Int("failures", q.NumRequeues(k)+1), zap.Error(err))
+		q.AddRateLimited(k)
 	}
 	return true
 }

@@ -799,3 +799,29 @@ func TestSyncsRunAtATime(t *testing.T) {
 		assert.Empty(t, w.fake.Rows())
 	})
 }
+
+func TestNothingRunsBeforeRunAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t}
+		w.fake = sessiontest.NewFake(w.clock)
+		w.cluster = clustertest.New(w.clock)
+		r := reconcile.New(w.clock, zap.NewNop(), w.fake, w.cluster, w.cluster.Cache(), nil, reconcile.Options{
+			Workers: 1, SyncBound: syncBound, Newer: newer,
+		})
+		w.cluster.OnEvent(r.Enqueue)
+		s := w.session(session.KindSandbox)
+		w.cluster.Kill(s.Object)
+		assert.Equal(t, 2, r.Len(), "that it came, and that it went")
+		assert.Contains(t, w.fake.Rows(), s.ID)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		w.settle()
+		w.purged(s)
+		cancel()
+		require.NoError(t, <-done)
+		// The bubble fails if a Reconciler that never runs left a goroutine.
+		reconcile.New(w.clock, zap.NewNop(), w.fake, w.cluster, w.cluster.Cache(), nil, reconcile.Options{})
+	})
+}

@@ -35,7 +35,8 @@ func (b *bench) post(ctx context.Context, route string) (api.CreateResponse, err
 	if response.StatusCode != http.StatusOK {
 		return created, fmt.Errorf("POST %s: %s: %s", route, response.Status, answer)
 	}
-	return created, json.Unmarshal(answer, &created)
+	err = json.Unmarshal(answer, &created)
+	return created, err
 }
 
 // contender is one way to create.
@@ -92,28 +93,40 @@ func (b *bench) creates(ctx context.Context) error {
 	for _, c := range contenders {
 		samples[c.name] = make([]sample, len(waves))
 	}
-	for round := range b.rounds + 1 {
-		for i, w := range waves {
-			for _, c := range contenders {
-				if err := b.poolFull(ctx); err != nil {
-					return err
-				}
-				took, all, err := wave(ctx, w.n, w.atATime, c.create)
-				if err != nil {
-					return fmt.Errorf("%s, %d at a time: %w", c.name, w.atATime, err)
-				}
-				if round > 0 { // the first warms caches and connections
-					s := &samples[c.name][i]
-					s.took = append(s.took, took...)
-					s.rates = append(s.rates, float64(w.n)/all.Seconds())
-				}
-				if err := c.clear(ctx); err != nil {
-					return fmt.Errorf("clearing after %s: %w", c.name, err)
-				}
-			}
+	if err := b.round(ctx, contenders, func(string, int, sample) {}); err != nil {
+		return err // it only warms caches and connections
+	}
+	for range b.rounds {
+		err := b.round(ctx, contenders, func(name string, i int, more sample) {
+			s := &samples[name][i]
+			s.took = append(s.took, more.took...)
+			s.rates = append(s.rates, more.rates...)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	printCreates(contenders, samples)
+	return nil
+}
+
+// round gives each contender its turn at each wave, and tells what it took.
+func (b *bench) round(ctx context.Context, contenders []contender, tell func(name string, wave int, took sample)) error {
+	for i, w := range waves {
+		for _, c := range contenders {
+			if err := b.poolFull(ctx); err != nil {
+				return err
+			}
+			took, all, err := wave(ctx, w.n, w.atATime, c.create)
+			if err != nil {
+				return fmt.Errorf("%s, %d at a time: %w", c.name, w.atATime, err)
+			}
+			tell(c.name, i, sample{took: took, rates: []float64{float64(w.n) / all.Seconds()}})
+			if err := c.clear(ctx); err != nil {
+				return fmt.Errorf("clearing after %s: %w", c.name, err)
+			}
+		}
+	}
 	return nil
 }
 

@@ -36,15 +36,15 @@ func main() {
 	flag.IntVar(&s.deletions, "deletions", 50, "deletions that are timed")
 	flag.IntVar(&s.sessions, "sessions", 1000, "sessions at which memory is measured")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, s); err != nil {
+	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-create:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, o settings) (err error) {
+func run(o settings) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	s, err := system.Start(context.WithoutCancel(ctx), system.Options{
 		AgentSandbox: o.version, Log: os.Stderr,
 	})

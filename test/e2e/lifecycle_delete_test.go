@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agentcube/agentcube/pkg/api"
+)
+
+// deleteBehaviours are about DELETE in every state of the sandbox.
+var deleteBehaviours = []behaviour{
+	{"a session can be deleted while its sandbox is not ready", bothWays(deletedNotReady)},
+	{"a session can be deleted when its sandbox has failed", bothWays(deletedFailed)},
+	{"a session can be deleted while its object is being deleted", bothWays(deletedTwice)},
+	{"a session can be deleted when its object is gone", bothWays(deletedGone)},
+}
+
+// made is a session and what serves it.
+type made struct {
+	id, object, pod string
+}
+
+// make creates a session of a new workload.
+func (w way) make(t *testing.T, e *env) made {
+	t.Helper()
+	w.prepare(t, e, "echo")
+	s := e.create(t, w.route, "echo")
+	return made{id: s.SessionID, object: s.SandboxName, pod: e.echoes(t, w.route, "echo", s.SessionID).Pod}
+}
+
+// deletes wants a DELETE to be answered with success, and nothing to be left.
+func (e *env) deletes(t *testing.T, id string) {
+	t.Helper()
+	a := e.delete(t, id)
+	require.Equal(t, http.StatusOK, a.status, a)
+	var told api.DeleteResponse
+	a.decode(t, &told)
+	assert.Equal(t, "Sandbox deleted successfully", told.Message)
+	_, there := e.row(t, id)
+	assert.False(t, there, "the row is there after a DELETE that succeeded")
+	assert.Empty(t, e.indexed(t, id))
+	e.clean(t)
+	fails(t, e.delete(t, id), http.StatusNotFound, api.CodeSessionNotFound)
+}
+
+func deletedNotReady(t *testing.T, e *env, w way) {
+	m := w.make(t, e)
+	require.NoError(t, e.Cluster.Node.SetReady(t.Context(), e.namespace, m.pod, false))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		row, ok := e.row(t, m.id)
+		require.True(c, ok)
+		assert.Equal(c, "not-ready", row["status"])
+	}, settle, probeInterval)
+	e.deletes(t, m.id)
+}
+
+// deletedFailed: a session whose pod has failed is ended by itself, unless its
+// object cannot be deleted just then.
+func deletedFailed(t *testing.T, e *env, w way) {
+	m := w.make(t, e)
+	g := e.gate(t, w.objects(e), "DELETE")
+	g.set(refuse(http.StatusForbidden, "not just now"))
+	require.NoError(t, e.Cluster.Node.Fail(t.Context(), e.namespace, m.pod, "out of memory"))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		row, ok := e.row(t, m.id)
+		require.True(c, ok)
+		assert.Equal(c, "deleting", row["status"])
+	}, settle, probeInterval)
+	require.Len(t, e.objects(t), 1)
+	g.set(allow)
+	e.deletes(t, m.id)
+}
+
+// The rows of sessions whose object is deleted go by themselves. Put back,
+// they stand for those whose event was lost.
+
+func deletedTwice(t *testing.T, e *env, w way) {
+	m := w.make(t, e)
+	e.holdBack(t, w.objects(e), m.object)
+	putBack := e.snapshot(t, m.id)
+	e.deleteObject(t, w, m)
+	e.gone(t, m.id)
+	putBack()
+	e.deletes(t, m.id)
+	object, err := e.client.Resource(w.objects(e)).Namespace(e.namespace).Get(t.Context(), m.object, metav1.GetOptions{})
+	require.NoError(t, err, "the finalizer is not ours to remove")
+	assert.NotNil(t, object.GetDeletionTimestamp())
+}
+
+func deletedGone(t *testing.T, e *env, w way) {
+	m := w.make(t, e)
+	putBack := e.snapshot(t, m.id)
+	e.deleteObject(t, w, m)
+	e.gone(t, m.id)
+	putBack()
+	e.deletes(t, m.id)
+}
+
+func (e *env) deleteObject(t *testing.T, w way, m made) {
+	t.Helper()
+	require.NoError(t, e.client.Resource(w.objects(e)).Namespace(e.namespace).
+		Delete(t.Context(), m.object, metav1.DeleteOptions{}))
+}
+
+// snapshot reads a session's row and index entries, and returns how to put
+// them back.
+func (e *env) snapshot(t *testing.T, id string) (putBack func()) {
+	t.Helper()
+	row, err := e.redis.Get(t.Context(), "session:"+id).Result()
+	require.NoError(t, err)
+	entries := map[string]float64{}
+	for _, key := range e.indexed(t, id) {
+		entries[key], err = e.redis.ZScore(t.Context(), key, id).Result()
+		require.NoError(t, err)
+	}
+	return func() {
+		t.Helper()
+		_, err := e.redis.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+			p.Set(t.Context(), "session:"+id, row, 0)
+			for key, score := range entries {
+				p.ZAdd(t.Context(), key, redis.Z{Score: score, Member: id})
+			}
+			return nil
+		})
+		require.NoError(t, err)
+	}
+}

@@ -51,12 +51,8 @@ type crashing struct {
 // starts it again without. hit is false if it never came to the point in time.
 func (w *World) crash(ctx context.Context, c crashing) (hit bool, err error) {
 	alone := leaders(c.point)
-	for i, m := range w.managers { // always in this order, or two would wait for each other
-		if alone || i == c.manager {
-			m.mu.Lock()
-			defer m.mu.Unlock() //nolint:revive // both are held to the end
-		}
-	}
+	release := w.hold(c.manager, alone)
+	defer release()
 	if alone {
 		// The other one gives the lease up and stays away, so that this one
 		// collects.
@@ -75,6 +71,24 @@ func (w *World) crash(ctx context.Context, c crashing) (hit bool, err error) {
 		group.Go(func() error { return w.managers[c.other].restart(ctx) })
 	}
 	return hit, group.Wait()
+}
+
+// hold keeps other crashes away from a workload-manager, or from both, until the
+// func it returns is called. Both are taken in the order of their numbers, or two
+// crashes would wait for each other.
+func (w *World) hold(i int, both bool) func() {
+	var held []*manager
+	for j, m := range w.managers {
+		if both || i == j {
+			m.mu.Lock()
+			held = append(held, m)
+		}
+	}
+	return func() {
+		for _, m := range held {
+			m.mu.Unlock()
+		}
+	}
 }
 
 func (w *World) dieAt(ctx context.Context, c crashing) (hit bool, err error) {

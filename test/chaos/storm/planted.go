@@ -61,9 +61,9 @@ func (w *World) Try(ctx context.Context, p Planted, plant bool) ([]check.Violati
 	t := &trial{World: w, model: newModel()}
 	if plant {
 		t.bug = []string{plantedVariable + "=" + p.Bug}
-	}
-	if err := w.replant(ctx, p, t.bug); err != nil {
-		return nil, err
+		if err := w.replant(ctx, p, t.bug); err != nil {
+			return nil, err
+		}
 	}
 	// One comparison of both sides follows each start, and would mend what the
 	// bug does before anybody sees it.
@@ -83,7 +83,7 @@ func (w *World) Try(ctx context.Context, p Planted, plant bool) ([]check.Violati
 		return violations, err
 	}
 	violations, err := t.watch(ctx, p)
-	return violations, errors.Join(err, t.sweep(ctx, name))
+	return violations, errors.Join(err, t.sweep(ctx, p, name))
 }
 
 // replant starts the programs that have the bug again.
@@ -129,7 +129,8 @@ func (w *World) compared(ctx context.Context) error {
 	for {
 		for _, m := range w.managers {
 			r := w.send(ctx, http.MethodGet, m.URL+"/metrics", nil, "")
-			if bytes.Contains(r.body, []byte(`agentcube_resync_passes_total{outcome="done"} `)) {
+			_, count, ok := bytes.Cut(r.body, []byte(`agentcube_resync_passes_total{outcome="done"} `))
+			if ok && !bytes.HasPrefix(count, []byte("0\n")) {
 				return nil
 			}
 		}
@@ -180,12 +181,8 @@ func (t *trial) watch(ctx context.Context, p Planted) ([]check.Violation, error)
 }
 
 // sweep takes away what the bug has left, without the bug's help.
-func (t *trial) sweep(ctx context.Context, namespace string) error {
-	env := []string{}
-	if err := t.replant(ctx, Planted{Router: true}, env); err != nil {
-		return err
-	}
-	if err := t.replant(ctx, Planted{}, env); err != nil {
+func (t *trial) sweep(ctx context.Context, p Planted, namespace string) error {
+	if err := t.replant(ctx, p, nil); err != nil {
 		return err
 	}
 	if err := t.remove(ctx, namespaceResource, "", namespace); err != nil {
@@ -319,12 +316,17 @@ func podReplaced(ctx context.Context, t *trial) error {
 	return t.remove(ctx, podResource, t.space.name, object)
 }
 
-// objectDeleted: the object is deleted in the cluster.
+// afterCreate is how long a create keeps the reconciler looking at its object.
+const afterCreate = 3 * time.Second
+
+// objectDeleted: the object of a session that has come to rest is deleted in the
+// cluster.
 func objectDeleted(ctx context.Context, t *trial) error {
 	id, object, err := t.session(ctx)
 	if err != nil {
 		return err
 	}
+	sleep(ctx, afterCreate)
 	err = t.remove(ctx, t.api.Sandboxes(), t.space.name, object)
 	t.model.ask(id, "its Sandbox was deleted in the cluster")(outcomeOf(err))
 	return err

@@ -258,7 +258,7 @@ func (w *World) kubeTemplate(ctx context.Context, m *model, s *space, next strin
 }
 
 // goneWithin is how long a namespace may take to go.
-const goneWithin = 20 * time.Second
+const goneWithin = 45 * time.Second
 
 // kubeNamespace deletes a namespace and waits until it is gone, for an API
 // server that starts while one is being emptied does not show its custom

@@ -178,8 +178,11 @@ func (s *storm) failure() error {
 func (s *storm) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Fprintf(s.log, time.Now().Format("15:04:05.000 ")+format+"\n", args...)
+	fmt.Fprintf(s.log, time.Now().Format(stamp)+" "+format+"\n", args...)
 }
+
+// stamp begins each line.
+const stamp = "15:04:05.000"
 
 // do carries out one step and names its outcome.
 func (s *storm) do(ctx context.Context, step Step) string {
@@ -328,6 +331,7 @@ const ProcessEnded = "a program ended by itself"
 // found cannot heal.
 func (w *World) settle(ctx context.Context, m *model, bound time.Duration) (check.Snapshot, []check.Violation, error) {
 	deadline := time.Now().Add(bound)
+	waiting := ""
 	for {
 		snapshot, err := w.snapshot(ctx, m)
 		if err != nil {
@@ -340,6 +344,10 @@ func (w *World) settle(ctx context.Context, m *model, bound time.Duration) (chec
 		}
 		if len(violations) == 0 || time.Now().After(deadline) || final(violations) {
 			return snapshot, violations, ctx.Err()
+		}
+		if first := fmt.Sprintf("%d to heal: %s", len(violations), violations[0]); first != waiting {
+			waiting = first
+			fmt.Fprintf(w.log, "%s   %s\n", time.Now().Format(stamp), first)
 		}
 		sleep(ctx, settleInterval)
 		if ctx.Err() != nil {

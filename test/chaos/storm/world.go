@@ -113,7 +113,7 @@ func (w *World) start(ctx context.Context, version, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if w.api, err = sandbox.Discover(discoverer); err != nil { //nolint:contextcheck // discovery takes none
+	if w.api, err = sandbox.Discover(discoverer); err != nil {
 		return err
 	}
 	w.redis = redis.NewClient(&redis.Options{Addr: w.Redis.Addr, Password: w.StorePassword()})

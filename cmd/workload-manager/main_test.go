@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	telemetry.BridgeKlog(zap.NewNop()) // leader elections tell much
-	m.Run() // its code becomes the process's
+	m.Run()                            // its code becomes the process's
 }
 
 // process is the program with these arguments and this environment, and none

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -88,6 +90,23 @@ func (b *bench) poolFull(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the warm pool to be full: %w", err)
+	}
+	return nil
+}
+
+// quiet returns once only the pool's own pods are left: what was deleted is
+// still being cleaned up after its object is gone, at the next one's cost.
+func (b *bench) quiet(ctx context.Context) error {
+	pods := b.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(namespace)
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := pods.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, err
+		}
+		return len(list.Items) == poolSize, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for what was deleted to be gone: %w", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -96,8 +97,14 @@ func (b *bench) creates(ctx context.Context) error {
 	if err := b.round(ctx, contenders, func(string, int, sample) {}); err != nil {
 		return err // it only warms caches and connections
 	}
-	for range b.rounds {
-		err := b.round(ctx, contenders, func(name string, i int, more sample) {
+	for n := range b.rounds {
+		// The other way round every second time: whoever comes later meets
+		// what the earlier one has left to do.
+		inTurn := slices.Clone(contenders)
+		if n%2 == 1 {
+			slices.Reverse(inTurn)
+		}
+		err := b.round(ctx, inTurn, func(name string, i int, more sample) {
 			s := &samples[name][i]
 			s.took = append(s.took, more.took...)
 			s.rates = append(s.rates, more.rates...)
@@ -114,7 +121,7 @@ func (b *bench) creates(ctx context.Context) error {
 func (b *bench) round(ctx context.Context, contenders []contender, tell func(name string, wave int, took sample)) error {
 	for i, w := range waves {
 		for _, c := range contenders {
-			if err := b.poolFull(ctx); err != nil {
+			if err := errors.Join(b.poolFull(ctx), b.quiet(ctx)); err != nil {
 				return err
 			}
 			took, all, err := wave(ctx, w.n, w.atATime, c.create)

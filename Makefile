@@ -18,7 +18,7 @@ RACE ?= $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(shell command -v $$
 
 # The folders whose tests start the development cluster, as a pattern for grep.
 # The bound leaves room for a machine that builds the control plane first.
-CLUSTER_TESTS := /test/(cluster|e2e|chaos)(/|$$)
+CLUSTER_TESTS := /test/(cluster|e2e)(/|$$)|/test/chaos$$
 CLUSTER_TIMEOUT := 30m
 
 # Folders with tests that patch functions (build tag gomonkey).
@@ -84,7 +84,11 @@ test-patched: ## Run the tests that patch functions, without inlining.
 # made, so that whoever waits sees what for.
 test-e2e: ## Run the tests on the development cluster.
 	packages=$$(go list ./...) && \
-	go test $(RACE) -v -count 1 -p 1 -timeout $(CLUSTER_TIMEOUT) $$(echo "$$packages" | grep -E '$(CLUSTER_TESTS)')
+	go test $(RACE) -v -count 1 -p 1 -timeout $(CLUSTER_TIMEOUT) $$(echo "$$packages" | grep -E '$(CLUSTER_TESTS)' | grep -v '/test/chaos$$')
+
+.PHONY: test-chaos
+test-chaos: ## Pass two short storms, and look for the planted bugs (six minutes).
+	go test $(RACE) -v -count 1 -timeout $(CLUSTER_TIMEOUT) ./test/chaos
 
 .PHONY: cover
 cover: ## Show how much of the store and the workload-manager the unit tests reach.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -58,7 +59,11 @@ func (r *Redis) heads(ctx context.Context, page []string) ([]session.Row, error)
 	}
 	rows := make([]session.Row, 0, len(ids))
 	for i, answer := range answers {
-		text, err := answer.(*redis.StringCmd).Bytes()
+		get, ok := answer.(*redis.StringCmd)
+		if !ok {
+			return nil, fmt.Errorf("the store's client answers GET with %T", answer)
+		}
+		text, err := get.Bytes()
 		if errors.Is(err, redis.Nil) {
 			continue // removed meanwhile
 		}

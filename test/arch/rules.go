@@ -24,8 +24,10 @@ var floors = [][]string{
 		"pkg/config", "pkg/telemetry", "pkg/httpserver", "pkg/auth", "pkg/store", "pkg/sandbox",
 	},
 	{"pkg/workload"},
-	{"pkg/workloadmanager/provision", "pkg/workloadmanager/reconcile", "pkg/workloadmanager/gc",
-		"pkg/workloadmanager/resync"},
+	{
+		"pkg/workloadmanager/provision", "pkg/workloadmanager/reconcile", "pkg/workloadmanager/gc",
+		"pkg/workloadmanager/resync",
+	},
 	{"pkg/workloadmanager", "pkg/router"},
 	{"cmd/workload-manager", "cmd/router", "cmd/agentcube"},
 }

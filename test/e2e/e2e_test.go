@@ -48,7 +48,7 @@ func TestSystem(t *testing.T) {
 var managerArgs = []string{
 	"--create-timeout=20s", "--probe-timeout=4s", "--undo-timeout=10s", "--delete-timeout=10s",
 	"--unknown-timeout=10s", "--collect-interval=1s", "--cluster-timeout=3s",
-	"--resync-interval=2s", "--resync-grace=2s",
+	"--outage-pause=3s", "--resync-grace=2s",
 }
 
 func start(t *testing.T, version string) *system.System {

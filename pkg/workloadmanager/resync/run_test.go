@@ -37,7 +37,8 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(w *world){
 		"the first pass is at the start, the next after the interval": func(w *world) {
-			defer w.running()()
+			stop := w.running()
+			defer stop()
 			assert.Equal(w.t, 1, w.lister.lists())
 			w.sleep(5*time.Minute - time.Nanosecond)
 			assert.Equal(w.t, 1, w.lister.lists())
@@ -45,7 +46,8 @@ func TestRun(t *testing.T) {
 			assert.Equal(w.t, 2, w.lister.lists())
 		},
 		"several triggers are one pass, soon": func(w *world) {
-			defer w.running()()
+			stop := w.running()
+			defer stop()
 			for range 5 {
 				w.r.Trigger()
 			}
@@ -54,7 +56,8 @@ func TestRun(t *testing.T) {
 		},
 		"a trigger during a pass is not lost": func(w *world) {
 			w.object(nil) // so that the pass waits
-			defer w.running()()
+			stop := w.running()
+			defer stop()
 			w.r.Trigger()
 			w.sleep(grace)
 			assert.Equal(w.t, 2, w.lister.lists(), "the two lists of one pass")
@@ -64,7 +67,8 @@ func TestRun(t *testing.T) {
 		"a pass that failed is tried again soon": func(w *world) {
 			s := w.lost()
 			w.store.FailNext("Now", session.ErrUnavailable)
-			defer w.running()()
+			stop := w.running()
+			defer stop()
 			w.rowIs(s, true, "the store did not answer")
 			w.sleep(10 * time.Second)
 			w.rowIs(s, false, "it answers again")
@@ -78,7 +82,8 @@ func TestRun(t *testing.T) {
 		},
 		"an operator's leave is noticed within seconds": func(w *world) {
 			w.many(30, func() { w.lost() })
-			defer w.running()()
+			stop := w.running()
+			defer stop()
 			w.sleep(time.Minute)
 			assert.Equal(w.t, 1, w.lister.lists(), "no pass is made for nothing")
 			w.record.confirm(w.record.data("brake-token"))

@@ -11,7 +11,7 @@ import (
 )
 
 // A hundred thousand sessions must fit into a small program.
-func TestAViewOfManyObjectsIsSmall(t *testing.T) {
+func TestAViewOfManyObjectsIsSmall(t *testing.T) { //nolint:paralleltest // it measures the heap
 	const (
 		objects = 100_000
 		bound   = 10 << 20

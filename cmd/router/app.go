@@ -208,7 +208,7 @@ func (a *app) hasKey(context.Context) error {
 }
 
 func newKube(cfg config.Router) (kubernetes.Interface, error) {
-	restConfig, err := sandbox.RESTConfig(cfg.Kubeconfig)
+	restConfig, err := sandbox.RESTConfig(clock.RealClock{}, cfg.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the cluster's client: %w", err)
 	}

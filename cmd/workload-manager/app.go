@@ -185,7 +185,7 @@ func (g *group) Go(do func() error) {
 }
 
 func newClients(cfg config.WorkloadManager) (clients, error) {
-	restConfig, err := sandbox.RESTConfig(cfg.Kubeconfig)
+	restConfig, err := sandbox.RESTConfig(clock.RealClock{}, cfg.Kubeconfig)
 	if err != nil {
 		return clients{}, fmt.Errorf("configuring the cluster's client: %w", err)
 	}

@@ -127,7 +127,7 @@ func TestRESTConfigOfAKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(file, []byte(kubeconfig), 0o600))
 
-	got, err := RESTConfig(file)
+	got, err := RESTConfig(clock.RealClock{}, file)
 	require.NoError(t, err)
 	assert.Equal(t, "https://127.0.0.1:6443", got.Host)
 	assert.Equal(t, "secret", got.BearerToken)
@@ -138,10 +138,10 @@ func TestRESTConfigOfAKubeconfig(t *testing.T) {
 }
 
 func TestRESTConfigTellsWhatIsMissing(t *testing.T) {
-	_, err := RESTConfig(filepath.Join(t.TempDir(), "missing"))
+	_, err := RESTConfig(clock.RealClock{}, filepath.Join(t.TempDir(), "missing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	_, err = RESTConfig("")
+	_, err = RESTConfig(clock.RealClock{}, "")
 	require.ErrorContains(t, err, "not in a cluster")
 }

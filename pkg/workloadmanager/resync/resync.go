@@ -143,7 +143,8 @@ type Resyncer struct {
 	options    Options
 
 	trigger chan struct{}
-	brake   atomic.Pointer[Brake] // nil: nothing is held
+	running atomic.Bool
+	brake   atomic.Pointer[Brake] // nil: nothing is held by this replica
 }
 
 // New returns a Resyncer. It starts nothing.
@@ -166,9 +167,17 @@ func (r *Resyncer) Trigger() {
 	}
 }
 
-// Held says why nothing is removed, if so: a detail of the readiness.
-func (r *Resyncer) Held(context.Context) error {
-	if b := r.brake.Load(); b != nil {
+// Held says why nothing is removed, if so: a detail of the readiness. A replica
+// that does not make the passes reads what the one that does has recorded; if
+// it cannot, the cluster is what is wrong.
+func (r *Resyncer) Held(ctx context.Context) error {
+	b := r.brake.Load()
+	if b == nil && !r.running.Load() {
+		if note, err := r.record.Get(ctx); err == nil {
+			b = brakeOf(note)
+		}
+	}
+	if b != nil {
 		return b
 	}
 	return nil
@@ -177,8 +186,13 @@ func (r *Resyncer) Held(context.Context) error {
 // Run makes a pass at once, at each interval, and when one is asked for, until
 // ctx ends. A pass under way is given up then.
 func (r *Resyncer) Run(ctx context.Context) error {
-	// What another replica finds from here on is not known here.
-	defer r.released()
+	r.running.Store(true)
+	defer func() {
+		// What another replica finds from here on is only in the record.
+		r.running.Store(false)
+		r.brake.Store(nil)
+		r.metrics.brake.Set(0)
+	}()
 	for {
 		wait := r.options.Interval
 		if _, err := r.Pass(ctx); err != nil {

@@ -90,13 +90,23 @@ func TestRun(t *testing.T) {
 			w.sleep(5 * time.Second)
 			assert.Empty(w.t, w.fake.Rows())
 		},
-		"a replica that no longer leads says nothing of the brake": func(w *world) {
+		"every replica says that the brake is on, and one that leads counts it": func(w *world) {
 			w.many(30, func() { w.lost() })
+			other := w.resyncer(ours)
+			w.r = w.resyncer(ours)
+			require.NoError(w.t, other.Held(w.t.Context()))
 			stop := w.running()
 			require.Error(w.t, w.r.Held(w.t.Context()))
+			require.Error(w.t, other.Held(w.t.Context()))
+			assert.InDelta(w.t, 1, w.gauge("agentcube_resync_brake"), 0)
 			stop()
-			require.NoError(w.t, w.r.Held(w.t.Context()))
+			require.Error(w.t, w.r.Held(w.t.Context()))
 			assert.InDelta(w.t, 0, w.gauge("agentcube_resync_brake"), 0)
+			w.record.confirm(w.record.data("brake-token"))
+			w.r = w.resyncer(ours)
+			w.running()()
+			require.NoError(w.t, w.r.Held(w.t.Context()))
+			require.NoError(w.t, other.Held(w.t.Context()))
 		},
 	}
 	for behaviour, test := range cases {

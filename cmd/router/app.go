@@ -124,13 +124,15 @@ func (a *app) newRouter() (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
+	registry := telemetry.NewRegistry("router", telemetry.ReadBuild())
+	registry.MustRegister(a.health)
 	deps := router.Dependencies{
 		Store:    chaosStore(a.store),
 		Creator:  router.NewManager(manager, a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
 		Signer:   a.signer,
 		Activity: a.activity,
 		Health:   a.health,
-		Metrics:  telemetry.MetricsHandler(telemetry.NewRegistry("router", telemetry.ReadBuild())),
+		Metrics:  telemetry.MetricsHandler(registry),
 	}
 	if a.oidc != nil { // a nil pointer in the interface would not be nil
 		deps.Authenticator = a.oidc

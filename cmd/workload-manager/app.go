@@ -84,11 +84,12 @@ func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManage
 		return nil, err
 	}
 	a.health = httpserver.NewHealth(a.clock, log)
+	a.registry.MustRegister(a.health)
 	a.verifier = auth.NewVerifier(a.clock, a.clients.kube, cfg.SecretNamespace(), log)
 	a.lister = workload.NewLister(a.clock, a.clients.dynamic, a.clients.discovery, log)
 	a.store = newStore(cfg, a.clock)
 	a.health.Detail("store", a.store.Ping)
-	a.health.Detail("cluster", a.sessions.served)
+	a.health.Detail("cluster", a.clusterServes)
 	a.health.Detail("identity-key", func(context.Context) error {
 		if _, ok := a.verifier.PublicKey(); !ok {
 			return auth.ErrNoKey
@@ -99,6 +100,15 @@ func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManage
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
+}
+
+// clusterServes is a detail of the readiness: the API server answers, and serves
+// agent-sandbox.
+func (a *app) clusterServes(ctx context.Context) error {
+	if err := a.sessions.served(ctx); err != nil {
+		return err
+	}
+	return sandbox.Reach(ctx, a.clients.discovery.RESTClient())
 }
 
 // listen opens the listener before anything runs, so that a taken port or a

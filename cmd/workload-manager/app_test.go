@@ -77,6 +77,25 @@ func TestItStartsWhileTheStoreIsAway(t *testing.T) {
 	p.end()
 }
 
+func TestItSaysThatTheAPIServerIsAwayAndThatItIsBack(t *testing.T) {
+	t.Parallel()
+	p := world(t)
+	p.start()
+	p.waitServing()
+	away := func(r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	p.api.set(func(s *apiServer) { s.before = away })
+	ready := p.get("/readyz")
+	assert.Equal(t, http.StatusOK, ready.status, "no replica could help")
+	assert.Equal(t, map[string]string{"store": "ok", "cluster": "failing", "identity-key": "failing", "resync": "ok"}, ready.body.Details)
+	p.api.set(func(s *apiServer) { s.before = nil })
+	assert.Equal(t, "ok", p.get("/readyz").body.Details["cluster"])
+	p.end()
+}
+
 func TestItServesWithoutAgentSandboxAndLaterWithIt(t *testing.T) {
 	t.Parallel()
 	p := world(t)

@@ -51,6 +51,9 @@ type Common struct {
 	Warnings []string
 }
 
+// Logging is how records are written.
+func (c Common) Logging() Log { return c.Log }
+
 // Defaults of Namespace; existing installations differ by use.
 const (
 	defaultSecretNamespace = "default"

@@ -101,6 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 	select {
 	case err := <-served:
 		s.opts.Health.Drain()
+		s.drain(requests, cut) // what is connected already is served on
 		return fmt.Errorf("serving on %s: %w", s.Addr(), err)
 	case <-ctx.Done():
 	}

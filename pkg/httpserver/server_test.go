@@ -297,3 +297,26 @@ func TestAServerThatCannotServeSaysSo(t *testing.T) {
 	require.NoError(t, server.listener.Close())
 	require.ErrorContains(t, server.Run(t.Context()), "serving on")
 }
+
+func TestAListenerThatFailsLeavesTheRequestsThereAreTheirTime(t *testing.T) {
+	t.Parallel()
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	r := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-finish
+		_, _ = w.Write([]byte("served"))
+	}, nil)
+	bodies := make(chan string, 1)
+	go func() {
+		_, _, body, err := fetch(t, client(t, false), r.url())
+		assert.NoError(t, err)
+		bodies <- body
+	}()
+	<-arrived
+	require.NoError(t, r.listener.Close())
+	r.waitTimer(t)
+	require.Empty(t, r.done, "a handler runs")
+	close(finish)
+	require.Equal(t, "served", <-bodies)
+	require.ErrorContains(t, <-r.done, "serving on")
+}

@@ -1,17 +1,14 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/utils/clock"
 
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -25,8 +22,6 @@ const (
 const (
 	coreGroup       = "agents.x-k8s.io"
 	extensionsGroup = "extensions.agents.x-k8s.io"
-	// discoveryInterval is how often WaitServed asks.
-	discoveryInterval = 5 * time.Second
 )
 
 // ErrNotServed: the cluster serves no version of agent-sandbox whole. It says
@@ -108,21 +103,4 @@ func (a API) servedBy(d discovery.DiscoveryInterface) (bool, error) {
 
 func lists(list *metav1.APIResourceList, resource string) bool {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
-}
-
-// WaitServed asks every few seconds until agent-sandbox is served, whatever
-// stands in the way: a controller that is installed later must not need a
-// restart of ours. It ends with ctx, and its error then tells the last reason.
-func WaitServed(ctx context.Context, d discovery.DiscoveryInterface, clk clock.Clock) (API, error) {
-	for {
-		api, err := Discover(d)
-		if err == nil {
-			return api, nil
-		}
-		select {
-		case <-ctx.Done():
-			return API{}, fmt.Errorf("waiting for agent-sandbox: %w: %w", context.Cause(ctx), err)
-		case <-clk.After(discoveryInterval):
-		}
-	}
 }

@@ -1,12 +1,9 @@
 package sandbox
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -73,39 +70,6 @@ func TestDiscoverTellsAnUnavailableServerFromAMissingAPI(t *testing.T) {
 	_, err := Discover(d)
 	require.ErrorIs(t, err, ErrUnavailable)
 	assert.NotErrorIs(t, err, ErrNotServed)
-}
-
-func TestWaitServedAsksUntilItIsServed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := discoveryOf(serves("agents.x-k8s.io/v1beta1", "sandboxes"), serves("extensions.agents.x-k8s.io/v1beta1", extensions...))
-		asked := 0
-		d.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
-			asked++
-			if asked <= 2 {
-				return true, nil, apierrors.NewServiceUnavailable("starting")
-			}
-			return false, nil, nil
-		})
-		start := time.Now()
-
-		api, err := WaitServed(t.Context(), d, clock.RealClock{})
-		require.NoError(t, err)
-		assert.Equal(t, API{Version: V1Beta1}, api)
-		assert.Equal(t, 2*discoveryInterval, time.Since(start))
-	})
-}
-
-func TestWaitServedEndsWithItsContextAndTellsWhy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-
-		_, err := WaitServed(ctx, discoveryOf(), clock.RealClock{})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrNotServed)
-	})
 }
 
 const kubeconfig = `apiVersion: v1

@@ -29,6 +29,7 @@ var floors = [][]string{
 		"pkg/workloadmanager/resync",
 	},
 	{"pkg/workloadmanager", "pkg/router"},
+	{"cmd/internal/command"},
 	{"cmd/workload-manager", "cmd/router", "cmd/agentcube"},
 }
 

@@ -65,7 +65,7 @@ clean: ## Remove what was built in this folder; the cache stays.
 ##@ Test
 
 .PHONY: test
-test: test-unit test-patched test-e2e ## Run the tests, those on the development cluster too; not the storm.
+test: test-unit test-patched test-e2e test-chaos ## Run the tests, those on the development cluster and a short storm too.
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster.

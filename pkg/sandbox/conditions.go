@@ -40,6 +40,8 @@ var quotaTexts = []string{"exceeded quota", "failed quota", "insufficient quota"
 
 type condition struct {
 	Type, Status, Reason, Message string
+	// Observed is the generation that it was computed from. Zero: not told.
+	Observed int64
 }
 
 // conditions of an object, by type. What does not look like a condition is
@@ -57,6 +59,7 @@ func conditions(u *unstructured.Unstructured) map[string]condition {
 			Type: text(fields, "type"), Status: text(fields, "status"),
 			Reason: text(fields, "reason"), Message: text(fields, "message"),
 		}
+		c.Observed, _ = fields["observedGeneration"].(int64)
 		if c.Type != "" {
 			out[c.Type] = c
 		}

@@ -75,6 +75,10 @@ type Object struct {
 	Ready bool
 	// Suspended: its pod is, or is about to be, gone by somebody's wish.
 	Suspended bool
+	// Outdated: the controller has not acted on the latest change of the
+	// Sandbox's spec, so that the status may tell of a pod that is about to go.
+	// A claim does not tell; its Sandbox does.
+	Outdated bool
 	// Failure is set when the object will never become ready.
 	Failure *Failure
 	// Reason and Message of the Ready condition.

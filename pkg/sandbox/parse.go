@@ -26,12 +26,17 @@ func (a API) Parse(u *unstructured.Unstructured) (Object, error) {
 		o.SandboxName, o.SandboxUID = o.Ref.Name, o.Ref.UID
 		o.Addresses = stringsAt(u, "status", "podIPs")
 		o.Suspended = suspended(u)
+		// Both versions give Ready the generation it was computed from
+		// (computeReadyCondition). A claim copies it from its Sandbox, so there
+		// it says nothing of the claim.
+		o.Outdated = ready.Observed != 0 && ready.Observed < u.GetGeneration()
 	case session.KindSandboxClaim:
 		o.SandboxName, _, _ = unstructured.NestedString(u.Object, "status", "sandbox", "name")
 		o.Assigned = assigned(u)
 		o.Addresses = stringsAt(u, "status", "sandbox", "podIPs")
 		// A claim has no switch of its own and copies the condition of its
-		// Sandbox. On v0.4.x that one says Ready, without an address.
+		// Sandbox. On v0.4.x that one says Ready, without an address: there the
+		// Sandbox itself must be asked.
 		o.Suspended = ready.Status == "False" && ready.Reason == reasonSandboxSuspended
 	default:
 		return Object{}, fmt.Errorf("parsing an object: %q carries no session", u.GetKind())

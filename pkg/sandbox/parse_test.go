@@ -176,6 +176,38 @@ func TestParseSandbox(t *testing.T) {
 	}
 }
 
+func TestAStatusIsOutdated(t *testing.T) {
+	t.Parallel()
+	latest := API{Version: V1Beta1}
+	observed := func(generation any) map[string]any {
+		c := ready("True", "DependenciesReady", "Pod is Ready")
+		c["observedGeneration"] = generation
+		return c
+	}
+	ofSandbox := func(condition map[string]any) *unstructured.Unstructured {
+		return withStatus(latest.BuildSandbox(sandboxSpec()), []any{"10.0.0.7"}, condition)
+	}
+	for sentence, c := range map[string]struct {
+		object *unstructured.Unstructured
+		want   bool
+	}{
+		"when it was computed from an older spec":          {ofSandbox(observed(int64(2))), true},
+		"not when it was computed from this one":           {ofSandbox(observed(int64(3))), false},
+		"not when it does not say":                         {ofSandbox(ready("True", "DependenciesReady", "")), false},
+		"not when what it says is no number":               {ofSandbox(observed("2")), false},
+		"not without a status":                             {latest.BuildSandbox(sandboxSpec()), false},
+		"not of a claim, which copies that of its sandbox": {withClaimStatus(latest.BuildClaim(claimSpec()), "warm-47spl", []any{"10.0.0.9"}, observed(int64(1))), false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			c.object.SetGeneration(3)
+			got, err := latest.Parse(c.object)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got.Outdated)
+		})
+	}
+}
+
 func TestParseClaim(t *testing.T) {
 	t.Parallel()
 	api := API{Version: V1Beta1}

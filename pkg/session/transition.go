@@ -164,6 +164,11 @@ func (s *Session) shows(o Observed) bool {
 		slices.Equal(s.EntryPoints, EntryPoints(s.ports(), o.address()))
 }
 
+// ServedAt reports whether the row's entry points lead to this address.
+func (s *Session) ServedAt(address string) bool {
+	return len(s.EntryPoints) > 0 && slices.Equal(s.EntryPoints, EntryPoints(s.ports(), address))
+}
+
 // replacedBy reports whether o is another pod or Sandbox than the row's. It
 // waits for the address, so that a replacement seen in several steps counts
 // once; an address that went away and came back is another pod's.
@@ -171,6 +176,6 @@ func (s *Session) replacedBy(o Observed) bool {
 	if o.address() == "" {
 		return false
 	}
-	return !slices.Equal(s.EntryPoints, EntryPoints(s.ports(), o.address())) ||
+	return !s.ServedAt(o.address()) ||
 		(o.Sandbox.UID != "" && s.Sandbox.UID != "" && o.Sandbox.UID != s.Sandbox.UID)
 }

@@ -365,3 +365,24 @@ func TestLive(t *testing.T) {
 		assert.Equal(t, want, Session{State: state}.Live(), state)
 	}
 }
+
+func TestServedAt(t *testing.T) {
+	t.Parallel()
+	ports := []Port{{Path: "/", Protocol: "HTTP", Port: 8080}}
+	at := func(address string) Session { return Session{Ports: ports, EntryPoints: EntryPoints(ports, address)} }
+	for sentence, c := range map[string]struct {
+		row  Session
+		want bool
+	}{
+		"its address":                    {at("10.0.0.7"), true},
+		"another address":                {at("10.0.0.8"), false},
+		"none":                           {at(""), false},
+		"neither address nor ports":      {Session{}, false},
+		"its address, without the ports": {Session{EntryPoints: EntryPoints(ports, "10.0.0.7")}, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.want, c.row.ServedAt("10.0.0.7"))
+		})
+	}
+}

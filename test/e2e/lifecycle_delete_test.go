@@ -25,10 +25,10 @@ type made struct {
 	id, object, pod string
 }
 
-// make creates a session of a new workload.
-func (w way) make(t *testing.T, e *env) made {
+// make creates a session of a new workload whose pods bear the annotations.
+func (w way) make(t *testing.T, e *env, annotations ...string) made {
 	t.Helper()
-	w.prepare(t, e, "echo")
+	w.prepare(t, e, "echo", annotations...)
 	s := e.create(t, w.route, "echo")
 	return made{id: s.SessionID, object: s.SandboxName, pod: e.echoes(t, w.route, "echo", s.SessionID).Pod}
 }

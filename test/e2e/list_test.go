@@ -4,10 +4,11 @@ import "slices"
 
 // shared are the behaviours that do not disturb each other.
 func shared() []behaviour {
-	return slices.Concat(clusterBehaviours, lifecycleBehaviours, apiBehaviours, routerBehaviours, compatBehaviours)
+	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
+		nameBehaviours, labelBehaviours, lifecycleBehaviours, apiBehaviours, routerBehaviours, compatBehaviours)
 }
 
 // alone are those that break a part of the system for a while.
 func alone() []behaviour {
-	return slices.Concat(lifecycleAlone, apiAloneBehaviours, compatAloneBehaviours, resyncBehaviours)
+	return slices.Concat(lifecycleAlone, apiAloneBehaviours, podAloneBehaviours, suspendAloneBehaviours, nameAloneBehaviours, compatAloneBehaviours, resyncBehaviours)
 }

@@ -129,6 +129,9 @@ func (c *Cluster) Get(ctx context.Context, ref session.ObjectRef) (sandbox.Objec
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o, ok := c.objects[named(ref)]
+	if !ok && ref.Kind == session.KindSandbox {
+		o, ok = c.adopted[ref.Namespace+"/"+ref.Name]
+	}
 	if !ok {
 		return sandbox.Object{}, fmt.Errorf("reading %s: %w", ref, sandbox.ErrNotFound)
 	}
@@ -164,7 +167,7 @@ func (c *Cluster) SandboxUID(ctx context.Context, namespace, name string) (strin
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	uid := c.uids[namespace+"/"+name]
+	uid := c.adopted[namespace+"/"+name].Ref.UID
 	if uid == "" {
 		return "", fmt.Errorf("reading sandbox %s/%s: %w", namespace, name, sandbox.ErrNotFound)
 	}

@@ -30,7 +30,7 @@ type Cluster struct {
 	objects  map[session.ObjectRef]sandbox.Object // by name: keys have no UID
 	cache    map[session.ObjectRef]sandbox.Object
 	pools    map[string]time.Time
-	uids     map[string]string // of sandboxes, by namespace/name
+	adopted  map[string]sandbox.Object // Sandboxes of claims, by namespace/name
 	counter  int
 	frozen   bool
 	finalize bool
@@ -51,7 +51,7 @@ func New(clk clock.PassiveClock) *Cluster {
 	return &Cluster{
 		clock:   clk,
 		objects: map[session.ObjectRef]sandbox.Object{}, cache: map[session.ObjectRef]sandbox.Object{},
-		pools: map[string]time.Time{}, uids: map[string]string{},
+		pools: map[string]time.Time{}, adopted: map[string]sandbox.Object{},
 		faults: map[string][]func(context.Context) error{}, lost: map[string][]error{},
 		subscribers: map[session.ObjectRef]map[chan struct{}]struct{}{},
 	}
@@ -126,7 +126,24 @@ func (c *Cluster) Kill(ref session.ObjectRef) {
 func (c *Cluster) SetSandbox(namespace, name, uid string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.uids[namespace+"/"+name] = uid
+	delete(c.adopted, namespace+"/"+name)
+	if uid != "" {
+		ref := session.ObjectRef{Kind: session.KindSandbox, Namespace: namespace, Name: name, UID: uid}
+		c.adopted[namespace+"/"+name] = sandbox.Object{Ref: ref, SandboxName: name, SandboxUID: uid, Ready: true}
+	}
+}
+
+// EditSandbox changes the Sandbox of a claim, which bears no label of ours and
+// is not watched.
+func (c *Cluster) EditSandbox(namespace, name string, change func(*sandbox.Object)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, ok := c.adopted[namespace+"/"+name]
+	if !ok {
+		panic(fmt.Sprintf("clustertest: no sandbox %s/%s to edit", namespace, name))
+	}
+	change(&o)
+	c.adopted[namespace+"/"+name] = o
 }
 
 // SetPool says when the pool of that name was created. Zero: there is none.

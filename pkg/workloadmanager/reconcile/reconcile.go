@@ -27,10 +27,10 @@ type Store interface {
 	Remove(ctx context.Context, id string, guard func(session.Session) error) error
 }
 
-// Cluster reads objects past the cache.
+// Cluster reads objects past the cache: those that carry sessions, and the
+// Sandboxes that claims have adopted.
 type Cluster interface {
 	Get(ctx context.Context, ref session.ObjectRef) (sandbox.Object, error)
-	SandboxUID(ctx context.Context, namespace, name string) (string, error)
 	SetSessionLabel(ctx context.Context, ref session.ObjectRef, sessionID string) error
 }
 
@@ -62,12 +62,17 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// creatingRetry is when a session that was still being created is looked at
-// again.
-const creatingRetry = time.Second
+// lookAgain is when a session is looked at again whose object may come to show
+// something else without a word.
+const lookAgain = time.Second
 
-// errCreating: what the object shows cannot be written into the row yet.
-var errCreating = errors.New("session is being created")
+// Why it is.
+var (
+	// errCreating: what the object shows cannot be written into the row yet.
+	errCreating = errors.New("session is being created")
+	// errOutdated: the status of the sandbox is older than its spec.
+	errOutdated = errors.New("the sandbox's controller has not acted yet")
+)
 
 // key is one session's object. It is comparable, so that the queue merges
 // what happens to one object. absent keys are apart from the others: the
@@ -158,9 +163,9 @@ func (r *Reconciler) next(ctx context.Context, q queue) bool {
 	switch {
 	case err == nil:
 		q.Forget(k)
-	case errors.Is(err, errCreating):
+	case errors.Is(err, errCreating), errors.Is(err, errOutdated):
 		q.Forget(k)
-		q.AddAfter(k, creatingRetry)
+		q.AddAfter(k, lookAgain)
 	case errors.Is(err, context.Canceled):
 		q.AddRateLimited(k)
 	default:

@@ -316,13 +316,13 @@ func TestAClaimThatBindsAnotherSandbox(t *testing.T) {
 			w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.SandboxName = "" })
 			w.settle()
 			assert.Nil(t, w.row(s).EntryPoints)
-			assert.Zero(t, w.cluster.Calls("SandboxUID"))
+			assert.Zero(t, w.cluster.Calls("Get"))
 		})
 	})
 }
 
 // Every object comes up after a start, and each question costs a call.
-func TestTheUIDOfAClaimsSandboxIsAskedForOnlyWhenTheRowDoesNotHaveIt(t *testing.T) {
+func TestTheSandboxOfAClaimIsAskedOnlyWhenTheRowDoesNotRestOnThisVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		row  func(*session.Session)
@@ -343,7 +343,7 @@ func TestTheUIDOfAClaimsSandboxIsAskedForOnlyWhenTheRowDoesNotHaveIt(t *testing.
 				require.NoError(t, err)
 				w.r.Enqueue(sandbox.Event{Object: sandbox.Object{Ref: s.Object, SessionID: s.ID}})
 				w.settle()
-				assert.Equal(t, c.asks, w.cluster.Calls("SandboxUID"))
+				assert.Equal(t, c.asks, w.cluster.Calls("Get"))
 				row := w.row(s)
 				assert.Equal(t, session.SandboxRef{Name: adopted, UID: "uid-of-adopted"}, row.Sandbox)
 				assert.Equal(t, session.StateReady, row.State)
@@ -376,15 +376,91 @@ func TestSuspension(t *testing.T) {
 	eachKind(t, func(t *testing.T, w *world, kind string) {
 		s := w.session(kind)
 		// v0.4.x says Ready without an address; the pod may still be going.
-		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Suspended = true })
+		w.suspend(s, true)
 		w.settle()
 		row := w.row(s)
 		assert.Equal(t, session.StateSuspended, row.State)
 		assert.Nil(t, row.EntryPoints)
-		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Suspended, o.Addresses = false, []string{newAddress} })
+		w.suspend(s, false)
+		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Addresses = []string{newAddress} })
 		w.settle()
 		assert.Equal(t, session.StateReady, w.row(s).State)
 		assert.Equal(t, int64(2), w.row(s).Generation)
+	})
+}
+
+// suspend turns the switch of the Sandbox that serves a session. A claim shows
+// only what comes of it.
+func (w *world) suspend(s session.Session, suspended bool) {
+	w.t.Helper()
+	w.editSandbox(s, func(o *sandbox.Object) { o.Suspended = suspended })
+}
+
+// editSandbox changes the Sandbox that serves a session, and lets a claim show
+// some other change.
+func (w *world) editSandbox(s session.Session, change func(*sandbox.Object)) {
+	w.t.Helper()
+	if s.Object.Kind == session.KindSandbox {
+		w.cluster.Edit(s.Object, change)
+		return
+	}
+	w.cluster.EditSandbox(namespace, adopted, change)
+	w.cluster.Edit(s.Object, func(*sandbox.Object) {})
+}
+
+func TestAResumedSandboxWhoseControllerHasNotLooked(t *testing.T) {
+	t.Parallel()
+	resumed := func(w *world, kind string) session.Session {
+		s := w.session(kind)
+		w.suspend(s, true)
+		w.settle()
+		require.Equal(w.t, session.StateSuspended, w.row(s).State)
+		// The status says Ready, at the address of before.
+		w.editSandbox(s, func(o *sandbox.Object) { o.Suspended, o.Outdated = false, true })
+		w.settle()
+		return s
+	}
+	t.Run("is not ready", func(t *testing.T) {
+		t.Parallel()
+		eachKind(t, func(t *testing.T, w *world, kind string) {
+			row := w.row(resumed(w, kind))
+			assert.Equal(t, session.StateNotReady, row.State)
+			assert.Nil(t, row.EntryPoints)
+			assert.Equal(t, "SandboxStatusOutdated", row.Reason)
+			assert.Equal(t, int64(1), row.Generation)
+		})
+	})
+	t.Run("is ready at the new address", func(t *testing.T) {
+		t.Parallel()
+		eachKind(t, func(t *testing.T, w *world, kind string) {
+			s := resumed(w, kind)
+			w.editSandbox(s, func(o *sandbox.Object) { o.Outdated, o.Addresses = false, []string{newAddress} })
+			w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Addresses = []string{newAddress} })
+			w.settle()
+			assert.Equal(t, session.StateReady, w.row(s).State)
+			assert.Equal(t, endpoints(newAddress), w.row(s).EntryPoints)
+			assert.Equal(t, int64(2), w.row(s).Generation)
+		})
+	})
+	t.Run("is looked at again, should a claim not tell", func(t *testing.T) {
+		t.Parallel()
+		in(t, func(t *testing.T, w *world) {
+			s := resumed(w, session.KindSandboxClaim)
+			w.cluster.EditSandbox(namespace, adopted, func(o *sandbox.Object) { o.Outdated = false })
+			w.pass(time.Second)
+			assert.Equal(t, session.StateReady, w.row(s).State)
+		})
+	})
+}
+
+// A change of the shutdown time is one of the spec too.
+func TestASandboxThatServesGoesOnWhileItsStatusIsOutdated(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, w *world, kind string) {
+		s := w.session(kind)
+		w.editSandbox(s, func(o *sandbox.Object) { o.Outdated = true })
+		w.settle()
+		assert.Equal(t, s, w.row(s))
 	})
 }
 
@@ -700,7 +776,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	}
 	for name, arm := range map[string]func(w *world){
 		"the row cannot be refreshed":        func(w *world) { w.store.FailNext("Update", session.ErrUnavailable) },
-		"the claim's sandbox cannot be read": func(w *world) { w.cluster.FailNext("SandboxUID", clustertest.ErrDown) },
+		"the claim's sandbox cannot be read": func(w *world) { w.cluster.FailNext("Get", clustertest.ErrDown) },
 		"the refresh's answer is lost":       func(w *world) { w.store.FailAfter("Update", session.ErrUnavailable) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -745,7 +821,7 @@ func TestTheBackOffIsCapped(t *testing.T) {
 			w.cluster.Down(nil)
 			w.pass(10 * time.Second)
 			require.Equal(t, endpoints(newAddress), w.row(s).EntryPoints)
-			w.cluster.FailNext("SandboxUID", clustertest.ErrDown)
+			w.cluster.FailNext("Get", clustertest.ErrDown)
 			w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Addresses = []string{address} })
 			w.pass(20 * time.Millisecond)
 			assert.Equal(t, endpoints(address), w.row(s).EntryPoints)

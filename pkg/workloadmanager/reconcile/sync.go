@@ -80,12 +80,22 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 	if object.Failure != nil && object.Failure.Ended {
 		return r.end(ctx, row, object)
 	}
-	observed, err := r.observe(ctx, row, object)
+	seen, err := r.observe(ctx, row, object)
 	if err != nil {
 		return err
 	}
+	if err := r.refresh(ctx, row, seen.Observed); err != nil {
+		return err
+	}
+	if seen.outdated {
+		return errOutdated
+	}
+	return nil
+}
+
+func (r *Reconciler) refresh(ctx context.Context, row session.Session, observed session.Observed) error {
 	refresh := session.Refresh(observed, r.options.Newer)
-	if seen := row.Clone(); errors.Is(refresh(&seen), session.ErrUnchanged) {
+	if tried := row.Clone(); errors.Is(refresh(&tried), session.ErrUnchanged) {
 		// As after a start, when every object comes up: nothing to write.
 		return nil
 	}
@@ -97,59 +107,11 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 		return fmt.Errorf("refreshing session %s: %w", row.ID, err)
 	}
 	if updated.Revision != row.Revision {
-		r.log.Info("session refreshed", zap.String("session", row.ID), zap.Stringer("object", object.Ref),
+		r.log.Info("session refreshed", zap.String("session", row.ID), zap.Stringer("object", observed.Object),
 			zap.String("state", string(updated.State)), zap.String("reason", updated.Reason),
 			zap.Int64("generation", updated.Generation))
 	}
 	return nil
-}
-
-// observe reads what the object shows. The UID of a claim's sandbox is read
-// directly each time the claim has changed: another one may bear the same name.
-func (r *Reconciler) observe(ctx context.Context, row session.Session, object sandbox.Object) (session.Observed, error) {
-	o := session.Observed{
-		State:           session.StateNotReady,
-		Reason:          object.Reason,
-		Message:         object.Message,
-		Object:          object.Ref,
-		Sandbox:         session.SandboxRef{Name: object.SandboxName, UID: object.SandboxUID},
-		ResourceVersion: object.ResourceVersion,
-	}
-	if len(object.Addresses) > 0 {
-		o.Address = object.Addresses[0]
-	}
-	switch {
-	case object.SandboxName == "":
-		o.Sandbox, o.Address = session.SandboxRef{}, ""
-	case restsOn(row, object):
-		o.Sandbox.UID = row.Sandbox.UID
-	case object.SandboxUID == "":
-		uid, err := r.cluster.SandboxUID(ctx, object.Ref.Namespace, object.SandboxName)
-		switch {
-		case errors.Is(err, sandbox.ErrNotFound):
-			// The claim has not noticed yet that its sandbox is gone.
-			o.Sandbox, o.Address = session.SandboxRef{}, ""
-		case err != nil:
-			return session.Observed{}, fmt.Errorf("reading sandbox %s of %s: %w", object.SandboxName, object.Ref, err)
-		default:
-			o.Sandbox.UID = uid
-		}
-	}
-	switch {
-	case object.Suspended:
-		o.State, o.Address = session.StateSuspended, ""
-	case object.Ready && o.Address != "":
-		o.State, o.Reason, o.Message = session.StateReady, "", ""
-	}
-	return o, nil
-}
-
-// restsOn reports whether the row was written from this very version of the
-// object: the sandbox it names was read then. After a start every object comes
-// up, and to ask for the sandbox of each claim would take minutes.
-func restsOn(row session.Session, object sandbox.Object) bool {
-	return object.ResourceVersion != "" && row.ResourceVersion == object.ResourceVersion &&
-		row.Object.UID == object.Ref.UID && row.Sandbox.Name == object.SandboxName && row.Sandbox.UID != ""
 }
 
 // purge removes the row if it still names the object.

@@ -310,6 +310,13 @@ func TestTheMethodsChangeAPodThatRuns(t *testing.T) {
 	address = b.await(t, "b", isReady).Status.PodIP
 	require.NoError(t, b.Silence("default", "b"))
 	assertHangs(t, address+":8080")
+
+	b.create(t, "c", "3", nil)
+	address = b.await(t, "c", isReady).Status.PodIP
+	require.NoError(t, b.Complete(t.Context(), "default", "c"))
+	pod = b.await(t, "c", inPhase(corev1.PodSucceeded))
+	assert.Zero(t, pod.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+	require.Error(t, get(t, address))
 }
 
 func TestTheMethodsSayWhenThereIsNoSuchPod(t *testing.T) {
@@ -319,6 +326,7 @@ func TestTheMethodsSayWhenThereIsNoSuchPod(t *testing.T) {
 	assert.Zero(t, b.Requests("default", "none"))
 	require.ErrorIs(t, b.Silence("default", "none"), errNoAddress)
 	require.ErrorIs(t, b.Fail(t.Context(), "default", "none", ""), errNoPod)
+	require.ErrorIs(t, b.Complete(t.Context(), "default", "none"), errNoPod)
 	require.ErrorIs(t, b.SetReady(t.Context(), "default", "none", true), errNoPod)
 }
 

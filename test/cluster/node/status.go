@@ -154,6 +154,16 @@ func (n *Node) Fail(ctx context.Context, namespace, name, message string) error 
 	return n.finish(ctx, p, corev1.PodFailed, "Simulated", message, 1)
 }
 
+// Complete makes a pod Succeeded, as if its containers had ended with exit code
+// 0: its address refuses from now on. The pod stays until it is deleted.
+func (n *Node) Complete(ctx context.Context, namespace, name string) error {
+	p := n.find(namespace, name)
+	if p == nil {
+		return fmt.Errorf("completing pod %s/%s: %w", namespace, name, errNoPod)
+	}
+	return n.finish(ctx, p, corev1.PodSucceeded, "Simulated", "", 0)
+}
+
 // SetReady makes a running pod Ready or not Ready. It keeps its address and goes
 // on answering.
 func (n *Node) SetReady(ctx context.Context, namespace, name string, ready bool) error {

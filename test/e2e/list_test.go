@@ -4,7 +4,13 @@ import "slices"
 
 // shared are the behaviours that do not disturb each other.
 func shared() []behaviour {
-	return slices.Concat(clusterBehaviours, lifecycleBehaviours, apiBehaviours, routerBehaviours, compatBehaviours)
+	return slices.Concat(clusterBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, routerBehaviours, compatBehaviours)
+}
+
+// slow are those of them that mostly wait, on programs of their own. They take
+// next to nothing of the machine, and all wait at the same time.
+func slow() []behaviour {
+	return slices.Concat(slowLifecycleBehaviours, slowCollectBehaviours)
 }
 
 // alone are those that break a part of the system for a while.

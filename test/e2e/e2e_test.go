@@ -22,7 +22,8 @@ type behaviour struct {
 
 // TestSystem runs every behaviour on each supported version of agent-sandbox.
 // Those that share the system run side by side, each in a namespace of its
-// own, and so do the slow ones, which are one test among them; those that break a part of it run one after the other, afterwards.
+// own, and so do the slow ones, which are one test among them. Those that break
+// a part of it run one after the other, afterwards.
 func TestSystem(t *testing.T) {
 	for _, version := range []string{"v0.5.6", "v0.4.6"} {
 		t.Run(version, func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// sideBySide runs behaviours side by side, however few tests may run in parallel.
+// sideBySide runs behaviours side by side, however few tests may run in
+// parallel.
 func sideBySide(t *testing.T, s *system.System, behaviours []behaviour) {
 	t.Helper()
 	var running sync.WaitGroup

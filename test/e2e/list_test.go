@@ -7,10 +7,10 @@ func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, routerBehaviours, compatBehaviours)
 }
 
-// slow are those of them that mostly wait, on programs of their own. They take
-// next to nothing of the machine, and all wait at the same time.
+// slow are those of them that mostly wait. They take next to nothing of the
+// machine, and all wait at the same time.
 func slow() []behaviour {
-	return slices.Concat(slowLifecycleBehaviours, slowCollectBehaviours)
+	return slices.Concat(slowRefusalBehaviours, slowLifecycleBehaviours, slowCollectBehaviours)
 }
 
 // alone are those that break a part of the system for a while.

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,12 +22,17 @@ type behaviour struct {
 
 // TestSystem runs every behaviour on each supported version of agent-sandbox.
 // Those that share the system run side by side, each in a namespace of its
-// own; those that break a part of it run one after the other, afterwards.
+// own, and so do the slow ones, which are one test among them. Those that break
+// a part of it run one after the other, afterwards.
 func TestSystem(t *testing.T) {
 	for _, version := range []string{"v0.5.6", "v0.4.6"} {
 		t.Run(version, func(t *testing.T) {
 			s := start(t, version)
 			t.Run("shared", func(t *testing.T) {
+				t.Run("slow", func(t *testing.T) {
+					t.Parallel()
+					sideBySide(t, s, slow())
+				})
 				for _, b := range shared() {
 					t.Run(b.name, func(t *testing.T) {
 						t.Parallel()
@@ -41,6 +47,19 @@ func TestSystem(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sideBySide runs behaviours side by side, however few tests may run in
+// parallel.
+func sideBySide(t *testing.T, s *system.System, behaviours []behaviour) {
+	t.Helper()
+	var running sync.WaitGroup
+	for _, b := range behaviours {
+		running.Go(func() {
+			t.Run(b.name, func(t *testing.T) { b.test(t, newEnv(t, s)) })
+		})
+	}
+	running.Wait()
 }
 
 // managerArgs make the bounds shorter than the defaults, so that what waits for

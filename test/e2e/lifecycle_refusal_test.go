@@ -19,12 +19,17 @@ import (
 // refusalBehaviours are about creates that the API server does not carry out.
 var refusalBehaviours = []behaviour{
 	{"a create that a webhook refuses, with whatever code, leaves nothing", bothWays(refusedByWebhook)},
+	{"a create for which a quota has no room leaves nothing", bothWays(noRoomForObject)},
+	{"a create in a namespace that is going leaves nothing", namespaceGoing},
+}
+
+// slowRefusalBehaviours are those of them that wait for the API server or for
+// a bound.
+var slowRefusalBehaviours = []behaviour{
 	{"a create whose webhook cannot be asked leaves nothing", bothWays(webhookBroken)},
 	{"a create that the API server does not answer leaves nothing", bothWays(unanswered)},
 	{"a create that the API server carries out after we gave up leaves nothing", bothWays(carriedOutLate)},
-	{"a create for which a quota has no room leaves nothing", bothWays(noRoomForObject)},
 	{"a placeholder that the store writes after its create was undone goes", placeholderLate},
-	{"a create in a namespace that is going leaves nothing", namespaceGoing},
 }
 
 func refusedByWebhook(t *testing.T, e *env, w way) {

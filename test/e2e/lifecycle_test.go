@@ -15,7 +15,14 @@ import (
 
 // lifecycleBehaviours are about the two ends of a session's life, and about
 // what is left when one of them goes wrong.
-var lifecycleBehaviours = slices.Concat(refusalBehaviours, waitBehaviours, deleteBehaviours, manyBehaviours)
+var lifecycleBehaviours = slices.Concat(refusalBehaviours, waitBehaviours, deleteBehaviours, manyBehaviours,
+	hangUpBehaviours, awayBehaviours, watchBehaviours)
+
+// slowLifecycleBehaviours are those of them that mostly wait.
+var slowLifecycleBehaviours = []behaviour{
+	{"a creator that is killed leaves nothing within a minute, whether another lives or it comes back", creatorKilled},
+	{"a watch that is frozen without being closed is made anew within 90 s", watchFrozen},
+}
 
 // lifecycleAlone are those of them that take a part of the system away.
 var lifecycleAlone = slices.Concat(storeBehaviours, controllerBehaviours)

@@ -5,7 +5,14 @@ import "slices"
 // shared are the behaviours that do not disturb each other.
 func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
-		nameBehaviours, labelBehaviours, lifecycleBehaviours, apiBehaviours, routerBehaviours, compatBehaviours)
+		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, routerBehaviours,
+		compatBehaviours)
+}
+
+// slow are those of them that mostly wait. They take next to nothing of the
+// machine, and all wait at the same time.
+func slow() []behaviour {
+	return slices.Concat(slowRefusalBehaviours, slowLifecycleBehaviours, slowCollectBehaviours)
 }
 
 // alone are those that break a part of the system for a while.

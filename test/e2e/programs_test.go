@@ -50,6 +50,9 @@ func (e *env) start(t *testing.T, l launch) *program {
 	if path == "" {
 		path = "/readyz"
 	}
+	if l.name == "router" {
+		l.env = append([]string{"WORKLOAD_MANAGER_URL=" + e.Manager().URL}, l.env...)
+	}
 	p.Process = process.New(process.Spec{
 		Name: l.name + " of " + t.Name(),
 		Path: e.binary(l.name),
@@ -61,7 +64,6 @@ func (e *env) start(t *testing.T, l launch) *program {
 			"AGENTCUBE_ALLOW_LOOPBACK_ENDPOINTS=true", // where the pods of the development cluster are
 			"REDIS_ADDR=" + e.Redis.Addr,
 			"REDIS_PASSWORD=" + e.StorePassword(),
-			"WORKLOAD_MANAGER_URL=" + e.Manager().URL,
 		}, l.env...),
 		Log:   filepath.Join(t.TempDir(), l.name+".log"),
 		Ready: answers(p.url+path, l.tls),

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,8 +19,6 @@ import (
 
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/sandbox"
-	"github.com/agentcube/agentcube/test/cluster"
-	"github.com/agentcube/agentcube/test/cluster/process"
 	"github.com/agentcube/agentcube/test/system"
 )
 
@@ -175,49 +171,12 @@ func labelCopied(t *testing.T, e *env) {
 	assert.Equal(t, s.SandboxName, e.echoes(t, agentRuntime, "echo", s.SessionID).Pod)
 }
 
-// second starts a workload-manager of another installation, whose namespace is
-// that of the test, with a store of its own. It returns its URL.
-func (e *env) second(t *testing.T) string {
-	t.Helper()
-	rbac, err := os.ReadFile(filepath.Join(system.Root(), "manifests", "base", "workload-manager-rbac.yaml"))
-	require.NoError(t, err)
-	text := strings.ReplaceAll(string(rbac), "namespace: "+system.Namespace, "namespace: "+e.namespace)
-	text = strings.ReplaceAll(text, "name: agentcube-workload-manager", "name: "+e.namespace+"-workload-manager")
-	require.NoError(t, e.Cluster.Apply(t.Context(), []byte(text)))
-	kubeconfig, err := e.Cluster.ServiceAccountKubeconfig(t.Context(), e.namespace, "workload-manager")
-	require.NoError(t, err)
-	store, err := cluster.StartRedis(t.Context(), cluster.RedisOptions{Password: e.StorePassword()})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	port, err := process.ReservePort()
-	require.NoError(t, err)
-	t.Cleanup(port.Release)
-	url := "http://" + port.Address()
-	manager := process.New(process.Spec{
-		Name: "second workload-manager",
-		Path: filepath.Join(e.Cluster.Dir, "bin", "workload-manager"),
-		Args: append([]string{fmt.Sprintf("--port=%d", port.Number()), "--kubeconfig=" + kubeconfig, "--drain-delay=0s"}, append(managerArgs, "--resync-interval=2s")...),
-		Env: []string{
-			"AGENTCUBE_NAMESPACE=" + e.namespace, "REDIS_ADDR=" + store.Addr, "REDIS_PASSWORD=" + e.StorePassword(),
-		},
-		Log: filepath.Join(e.Cluster.Dir, "logs", "workload-manager-second.log"),
-		Ready: func(ctx context.Context) error {
-			a, err := send(ctx, http.MethodGet, url+"/readyz", nil, "")
-			if err == nil && (a.status != http.StatusOK || !strings.Contains(a.body, `"cluster":"ok"`)) {
-				err = fmt.Errorf("not ready: %s", a)
-			}
-			return err
-		},
-	})
-	require.NoError(t, manager.Start(t.Context()))
-	t.Cleanup(func() { assert.NoError(t, manager.Stop()) })
-	return url
-}
-
 func twoInstallations(t *testing.T, e *env) {
 	e.apply(t, runtimeTemplate("echo"))
 	first := e.create(t, agentRuntime, "echo")
-	url := e.second(t)
+	another := e.site(t)
+	another.addManager(t, "--resync-interval=2s")
+	url := another.Manager().URL
 	a, err := send(t.Context(), http.MethodPost, url+agentRuntime, nil, fmt.Sprintf(`{"namespace":%q,"name":"echo"}`, e.namespace))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status, a)

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,9 @@ func (c *Cluster) FailAfter(method string, err error) {
 func (c *Cluster) Hang(method string) {
 	c.On(method, func(ctx context.Context) error {
 		<-ctx.Done()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return ErrTooLate
+		}
 		return ErrLeft
 	})
 }

@@ -17,6 +17,8 @@ func TestAnswersAreThoseOfTheRealClient(t *testing.T) {
 	require.ErrorIs(t, ErrUnanswered, sandbox.ErrUnavailable)
 	assert.True(t, sandbox.OutcomeUnknown(ErrLeft))
 	require.ErrorIs(t, ErrLeft, context.Canceled)
+	assert.True(t, sandbox.OutcomeUnknown(ErrTooLate))
+	require.ErrorIs(t, ErrTooLate, context.DeadlineExceeded)
 	assert.True(t, sandbox.OutcomeUnknown(ErrDown))
 	require.ErrorIs(t, ErrDown, sandbox.ErrUnavailable)
 	refused := Answered(metav1.Status{Code: 422, Message: "no"})

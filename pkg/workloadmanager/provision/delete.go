@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,12 +16,20 @@ import (
 // Errors: session.ErrNotFound, session.ErrUnavailable, ErrClientGone, and those
 // of pkg/sandbox; after any but the first, another Delete works.
 func (p *Provisioner) Delete(ctx context.Context, id, reason string) error {
-	finished, err := p.detached(ctx, id, p.options.UndoBound, func(ctx context.Context) error {
+	// The work ends by the undo bound and then tells what it was that did not
+	// answer; the wait for it must not end in the same moment.
+	finished, err := p.detached(ctx, id, p.options.UndoBound+p.options.AnswerBound, func(ctx context.Context) error {
 		row, err := p.store.Update(ctx, id, session.Delete(reason, time.Time{}))
 		if err != nil {
 			return fmt.Errorf("marking session %s as deleting: %w", id, err)
 		}
-		return p.finish(ctx, row, p.retry)
+		err = p.finish(ctx, row, p.retry)
+		if errors.Is(err, context.DeadlineExceeded) && !passing(err) {
+			// A call to the API server that the bound cut off. The store says by
+			// itself that it did not answer.
+			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		}
+		return err
 	})
 	switch {
 	case finished:

@@ -122,10 +122,10 @@ func TestDeleteWhileADependencyIsAway(t *testing.T) {
 			w.store.FailNext("Update", session.ErrUnavailable)
 			return func() {}
 		}, session.ErrUnavailable, 0},
-		"the store does not answer": {func(w *world) func() { return w.store.Block("Update") }, nil, undoBound},
+		"the store does not answer": {func(w *world) func() { return w.store.Block("Update") }, session.ErrUnavailable, undoBound},
 		"the store fails for the row": {func(w *world) func() {
 			return w.store.Block("Remove")
-		}, nil, undoBound},
+		}, session.ErrUnavailable, undoBound},
 		"the API server fails": {func(w *world) func() {
 			w.cluster.Down(clustertest.ErrDown)
 			return func() { w.cluster.Down(nil) }
@@ -133,7 +133,7 @@ func TestDeleteWhileADependencyIsAway(t *testing.T) {
 		"the API server does not answer": {func(w *world) func() {
 			w.cluster.Hang("Delete")
 			return func() {}
-		}, nil, undoBound},
+		}, sandbox.ErrUnavailable, undoBound},
 		"the API server refuses": {func(w *world) func() {
 			w.cluster.FailNext("Delete", sandbox.ErrForbidden)
 			return func() {}

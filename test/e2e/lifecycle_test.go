@@ -22,6 +22,7 @@ var lifecycleBehaviours = slices.Concat(refusalBehaviours, waitBehaviours, delet
 var slowLifecycleBehaviours = []behaviour{
 	{"a creator that is killed leaves nothing within a minute, whether another lives or it comes back", creatorKilled},
 	{"a watch that is frozen without being closed is made anew within 90 s", watchFrozen},
+	{"a watch that is muted while its connection answers is made anew within 90 s", watchMuted},
 }
 
 // lifecycleAlone are those of them that take a part of the system away.

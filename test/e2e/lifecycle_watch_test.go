@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/pem"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -29,10 +30,17 @@ var watchBehaviours = []behaviour{
 // silencer is a way to the API server on which watches can go silent while
 // their connections, and all else on them, go on.
 type silencer struct {
-	silent atomic.Bool
+	// opened counts the watches; the first so many are muted.
+	opened, muted atomic.Int64
 	// kept is how much of the watches it kept to itself, in bytes.
 	kept atomic.Int64
 }
+
+// muteOpen silences the watches that are open now.
+func (s *silencer) muteOpen() { s.muted.Store(s.opened.Load()) }
+
+// muteAll silences later ones too.
+func (s *silencer) muteAll() { s.muted.Store(math.MaxInt64) }
 
 // silencer returns one, its URL, and the authority of its certificate.
 func (e *env) silencer(t *testing.T) (s *silencer, server string, ca []byte) {
@@ -49,7 +57,7 @@ func (e *env) silencer(t *testing.T) (s *silencer, server string, ca []byte) {
 		FlushInterval: -1,
 		ModifyResponse: func(r *http.Response) error {
 			if r.Request.URL.Query().Has("watch") {
-				r.Body = &watchBody{ReadCloser: r.Body, silencer: s, done: r.Request.Context().Done()}
+				r.Body = &watchBody{ReadCloser: r.Body, silencer: s, number: s.opened.Add(1), done: r.Request.Context().Done()}
 			}
 			return nil
 		},
@@ -66,13 +74,14 @@ func (e *env) silencer(t *testing.T) (s *silencer, server string, ca []byte) {
 type watchBody struct {
 	io.ReadCloser
 	silencer *silencer
+	number   int64
 	done     <-chan struct{}
 }
 
 func (b *watchBody) Read(p []byte) (int, error) {
 	for {
 		n, err := b.ReadCloser.Read(p)
-		if !b.silencer.silent.Load() {
+		if b.number > b.silencer.muted.Load() {
 			return n, err
 		}
 		b.silencer.kept.Add(int64(n))
@@ -94,7 +103,7 @@ func watchSilent(t *testing.T, e *env) {
 		creates[w.kind] = s.begin(t, w, w.name())
 		pods[w.kind] = sandboxName(s.waiting(t, w))
 	}
-	watches.silent.Store(true)
+	watches.muteAll()
 	for _, w := range ways {
 		require.False(t, creates[w.kind].over())
 		require.NoError(t, s.Cluster.Node.SetReady(t.Context(), s.namespace, pods[w.kind], true))
@@ -119,9 +128,25 @@ const freezeBound = 90 * time.Second
 func watchFrozen(t *testing.T, e *env) {
 	s := e.site(t)
 	s.addManager(t)
+	s.watchMadeAnew(t, s.toAPIServer.FreezeOpen)
+}
+
+func watchMuted(t *testing.T, e *env) {
+	s := e.site(t)
+	var watches *silencer
+	watches, s.server, s.ca = e.silencer(t)
+	s.addManager(t)
+	s.watchMadeAnew(t, watches.muteOpen)
+	assert.NotZero(t, watches.kept.Load(), "no watch had anything to say")
+}
+
+// watchMadeAnew freezes the watches that are open, and wants what they keep to
+// themselves to be noticed, and what happens afterwards.
+func (s *site) watchMadeAnew(t *testing.T, freeze func()) {
+	t.Helper()
 	s.apply(t, runtimeTemplate("echo"))
 	first, second := s.create(t, agentRuntime, "echo"), s.create(t, agentRuntime, "echo")
-	s.toAPIServer.FreezeOpen()
+	freeze()
 	frozen := time.Now()
 	s.deleteSandbox(t, first)
 	_, there := s.row(t, first.SessionID)

@@ -26,26 +26,35 @@ func (b *bench) sse(ctx context.Context) error {
 	if err := router.restart(ctx); err != nil {
 		return err
 	}
+	all := map[string][]time.Duration{}
+	three := []*party{b.parties.direct, b.parties.bare, router}
+	for _, party := range three {
+		b.say("%s: listening to %d streams for %s", party.name, b.streams, b.streamFor)
+		delays, err := b.listen(ctx, party)
+		if err != nil {
+			return fmt.Errorf("streams through %s: %w", party.name, err)
+		}
+		all[party.name] = delays
+	}
+	b.printDelays(three, all)
+	return nil
+}
+
+func (b *bench) printDelays(parties []*party, all map[string][]time.Duration) {
 	fmt.Fprintf(b.out, "\n## %d streams, an event each %s in each, for %s (bound: p99 under %.0f ms)\n\n%-14s %9s %9s %9s %9s %9s\n",
 		b.streams, b.streamPeriod, b.streamFor, ms(delayBound), "", "events", "p50 ms", "p99 ms", "p99.9 ms", "most ms")
 	drawn := chart{
 		File: "sse", Title: fmt.Sprintf("Delay of an event in %d streams", b.streams), Y: "ms", Bars: true,
 		Categories: []string{"p50", "p99"}, Bound: &bound{Name: "bound of p99", Value: ms(delayBound)},
 	}
-	for _, party := range []*party{b.parties.direct, b.parties.bare, router} {
-		b.say("%s: listening to %d streams for %s", party.name, b.streams, b.streamFor)
-		delays, err := b.listen(ctx, party)
-		if err != nil {
-			return fmt.Errorf("streams through %s: %w", party.name, err)
-		}
-		slices.Sort(delays)
+	for _, party := range parties {
+		delays := slices.Sorted(slices.Values(all[party.name]))
 		p50, p99 := ms(percentile(delays, 50)), ms(percentile(delays, 99))
 		fmt.Fprintf(b.out, "%-14s %9d %9.3f %9.3f %9.3f %9.3f\n", party.name, len(delays), p50, p99,
 			ms(delays[len(delays)*999/1000]), ms(delays[len(delays)-1]))
 		drawn.Series = append(drawn.Series, series{Name: party.name, Values: []float64{p50, p99}})
 	}
 	b.charts = append(b.charts, drawn)
-	return nil
 }
 
 // listen opens the streams, spread over one interval, and returns the delays of

@@ -30,8 +30,9 @@ func (b *bench) alloc(ctx context.Context) error {
 	}
 	bytes, objects := map[string][]float64{}, map[string][]float64{}
 	for round := range b.rounds {
+		b.seed++
 		for _, party := range inTurn(b.parties.proxies(), round) {
-			a, err := b.allocates(ctx, party, round)
+			a, err := b.allocates(ctx, party)
 			if err != nil {
 				return err
 			}
@@ -50,12 +51,12 @@ func (b *bench) alloc(ctx context.Context) error {
 
 // allocates divides what was allocated during a turn by its requests. What the
 // reading of the metrics allocates is lost in thousands of them.
-func (b *bench) allocates(ctx context.Context, p *party, seed int) (allocated, error) {
+func (b *bench) allocates(ctx context.Context, p *party) (allocated, error) {
 	before, err := p.metrics(ctx)
 	if err != nil {
 		return allocated{}, err
 	}
-	t, err := b.load(ctx, p, "small", 1, seed)
+	t, err := b.load(ctx, p, "small", 1)
 	if err != nil {
 		return allocated{}, err
 	}

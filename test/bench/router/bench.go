@@ -23,7 +23,10 @@ type bench struct {
 	kube      *identity
 	parties   parties
 	charts    []chart
-	release   []func()
+	// seed of the draws: one for each round, so that all parties of a round draw
+	// the same sessions, and no two rounds do.
+	seed    int
+	release []func()
 }
 
 // parts in the order in which they are measured.

@@ -141,6 +141,14 @@ func TestEverySecondRoundIsTheOtherWayRound(t *testing.T) {
 	}
 }
 
+func TestRoutersAreWarmedBeforeTokensGetStale(t *testing.T) {
+	t.Parallel()
+	assert.True(t, staleWithin(time.Since(time.Time{}), time.Minute), "they never were")
+	assert.True(t, staleWithin(tokenLife-time.Minute+time.Second, time.Minute))
+	assert.False(t, staleWithin(tokenLife-time.Minute-time.Second, time.Minute))
+	assert.True(t, staleWithin(0, 2*tokenLife), "a point longer than their life")
+}
+
 func TestDelaysOfEvents(t *testing.T) {
 	t.Parallel()
 	since := time.Now()

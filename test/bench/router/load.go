@@ -32,8 +32,8 @@ type turn struct {
 func (t turn) rate() float64 { return float64(t.requests) / t.took.Seconds() }
 
 // load runs wrk with one thread: a second one would take the other core from
-// the proxy. The seed makes all parties of a round draw the same sessions.
-func (b *bench) load(ctx context.Context, p *party, what string, connections, seed int) (turn, error) {
+// the proxy.
+func (b *bench) load(ctx context.Context, p *party, what string, connections int) (turn, error) {
 	draw := filepath.Join(b.dir, "draw.lua")
 	if err := os.WriteFile(draw, script, 0o600); err != nil {
 		return turn{}, err
@@ -41,7 +41,7 @@ func (b *bench) load(ctx context.Context, p *party, what string, connections, se
 	seconds := int(math.Ceil(b.duration.Seconds())) // wrk knows whole ones only
 	wrk := exec.CommandContext(ctx, "wrk", "--threads=1", "--connections="+strconv.Itoa(connections),
 		fmt.Sprintf("--duration=%ds", seconds), fmt.Sprintf("--timeout=%ds", int(loadTimeout.Seconds())),
-		"--script="+draw, p.invocation(what), "--", b.idsFile(), strconv.Itoa(p.sessions), strconv.Itoa(seed))
+		"--script="+draw, p.invocation(what), "--", b.idsFile(), strconv.Itoa(p.sessions), strconv.Itoa(b.seed))
 	text, err := wrk.CombinedOutput()
 	if err != nil {
 		return turn{}, fmt.Errorf("loading %s: %w\n%s", p.name, err, text)

@@ -86,8 +86,9 @@ func (b *bench) liveUnderLoad(ctx context.Context, router *party) (int64, error)
 	loaded := make(chan error, 1)
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
+	b.seed++
 	go func() {
-		_, err := b.load(ctx, router, "small", memoryConnections, 1)
+		_, err := b.load(ctx, router, "small", memoryConnections)
 		loaded <- err
 	}()
 	var live int64

@@ -25,9 +25,8 @@ const (
 	workload  = "echo"
 	// invocations of the workload that all sessions belong to.
 	invocations = "/v1/namespaces/" + namespace + "/agent-runtimes/" + workload + "/invocations/"
-	// writers load the store, and warmers a router, at a time.
-	writers = 64
-	warmers = 64
+	// atATime is how many write to the store, warm a router or open WebSockets.
+	atATime = 64
 	// idleTimeout is far beyond any measurement.
 	idleTimeout = 24 * time.Hour
 )
@@ -66,7 +65,7 @@ func (b *bench) writeSessions(ctx context.Context) error {
 	rows := store.New(clock.RealClock{}, store.Client(store.Config{Addrs: []string{b.redis.Addr}}), store.Options{})
 	defer rows.Close()
 	endpoint := strings.TrimPrefix(b.parties.direct.url, "http://")
-	err := each(ctx, most, writers, func(ctx context.Context, i int) error {
+	err := each(ctx, most, func(ctx context.Context, i int) error {
 		_, err := rows.Create(ctx, b.row(i, endpoint))
 		return err
 	})
@@ -85,10 +84,10 @@ func (b *bench) idsFile() string { return filepath.Join(b.dir, "sessions") }
 // warm asks a proxy for each of its sessions once.
 func (b *bench) warm(ctx context.Context, p *party) error {
 	begun := time.Now()
-	transport := &http.Transport{MaxIdleConnsPerHost: warmers}
+	transport := &http.Transport{MaxIdleConnsPerHost: atATime}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	err := each(ctx, p.sessions, warmers, func(ctx context.Context, i int) error {
+	err := each(ctx, p.sessions, func(ctx context.Context, i int) error {
 		response, err := get(ctx, client, p.invocation("small"), sessionID(i))
 		if err != nil {
 			return err
@@ -122,8 +121,8 @@ func get(ctx context.Context, client *http.Client, url, id string) (*http.Respon
 	return response, nil
 }
 
-// each calls do for every number below n, so many at a time.
-func each(ctx context.Context, n, atATime int, do func(context.Context, int) error) error {
+// each calls do for every number below n, atATime of them at once.
+func each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range atATime {
 		group.Go(func() error {

@@ -73,7 +73,7 @@ func (b *bench) throughput(ctx context.Context) error {
 	for _, body := range bodies {
 		var points []point
 		for _, n := range b.connections {
-			if time.Since(warm)+b.pointTime() > tokenLife {
+			if staleWithin(time.Since(warm), b.pointTime()) {
 				warm = time.Now()
 				if err := b.warmAll(ctx); err != nil {
 					return err
@@ -93,6 +93,10 @@ func (b *bench) throughput(ctx context.Context) error {
 	}
 	return nil
 }
+
+// staleWithin tells whether tokens of such an age have to be made anew within d.
+// The age may be the longest there is, to which nothing can be added.
+func staleWithin(age, d time.Duration) bool { return age > tokenLife-d }
 
 // pointTime is how long a point takes.
 func (b *bench) pointTime() time.Duration {
@@ -117,8 +121,9 @@ func (b *bench) point(ctx context.Context, what string, connections int) (point,
 	b.say("%s, %d connections: %d rounds", what, connections, b.rounds)
 	p := point{connections: connections, turns: map[string][]turn{}}
 	for round := range b.rounds {
+		b.seed++
 		for _, party := range inTurn(b.parties.all(), round) {
-			t, err := b.load(ctx, party, what, connections, round)
+			t, err := b.load(ctx, party, what, connections)
 			if err != nil {
 				return p, err
 			}

@@ -17,8 +17,6 @@ const (
 	// socketSessions is how many sessions the WebSockets are spread over, so that
 	// little of what is measured is the memory of sessions.
 	socketSessions = 1000
-	// openers open WebSockets at a time.
-	openers = 64
 	// spareDescriptors of a proxy are not those of WebSockets.
 	spareDescriptors = 500
 	// restFor is how long the WebSockets are left alone before memory is read.
@@ -27,7 +25,7 @@ const (
 	socketAim = 40_000
 )
 
-// held memory of a process, in bytes.
+// memory that a process holds, in bytes.
 type memory struct{ resident, heap, stacks float64 }
 
 func (p *party) memory(ctx context.Context) (memory, error) {
@@ -123,7 +121,7 @@ func (b *bench) socketMemory(ctx context.Context, p *party, n int) (each memory,
 // openSockets returns those that were opened, also with an error.
 func (b *bench) openSockets(ctx context.Context, p *party, n int) ([]*websocket.Conn, error) {
 	sockets := make([]*websocket.Conn, n)
-	err := each(ctx, n, openers, func(ctx context.Context, i int) error {
+	err := each(ctx, n, func(ctx context.Context, i int) error {
 		header := http.Header{}
 		header.Set(api.HeaderSessionID, sessionID(i%min(socketSessions, p.sessions)))
 		socket, _, err := websocket.Dial(ctx, p.invocation("socket"), &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // of an upgrade
@@ -147,7 +145,7 @@ func roundTrip(ctx context.Context, socket *websocket.Conn) error {
 
 // closeSockets first proves that all were open until now.
 func closeSockets(ctx context.Context, sockets []*websocket.Conn) error {
-	return each(ctx, len(sockets), openers, func(ctx context.Context, i int) error {
+	return each(ctx, len(sockets), func(ctx context.Context, i int) error {
 		if sockets[i] == nil {
 			return nil // the error of its opening is known
 		}

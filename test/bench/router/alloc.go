@@ -12,8 +12,11 @@ import (
 const (
 	// allocBound is what a request may allocate more than with the bare proxy.
 	allocBound = 2 << 10
-	// held requests are in flight while goroutines are counted.
-	held = 256
+	// allocSessions are few enough to be warmed in a second. A hit of the cache
+	// costs the same however many there are.
+	allocSessions = 1000
+	// heldRequests are in flight while goroutines are counted.
+	heldRequests = 256
 	// quietWithin bounds the wait until the goroutines of connections are gone.
 	quietWithin = 20 * time.Second
 	// lookInterval is how often is looked for what is waited for.
@@ -23,15 +26,21 @@ const (
 // allocated is what one request cost.
 type allocated struct{ bytes, objects float64 }
 
-// alloc counts what the proxies allocate for a request, and their goroutines.
+// alloc counts what the bare proxy and the router allocate for a request, and
+// their goroutines.
 func (b *bench) alloc(ctx context.Context) error {
-	if err := b.warmAll(ctx); err != nil {
+	router := b.parties.of(allocSessions)
+	both := []*party{b.parties.bare, router}
+	if err := router.restart(ctx); err != nil {
+		return err
+	}
+	if err := b.warm(ctx, router); err != nil {
 		return err
 	}
 	bytes, objects := map[string][]float64{}, map[string][]float64{}
 	for round := range b.rounds {
 		b.seed++
-		for _, party := range inTurn(b.parties.proxies(), round) {
+		for _, party := range inTurn(both, round) {
 			a, err := b.allocates(ctx, party)
 			if err != nil {
 				return err
@@ -42,11 +51,11 @@ func (b *bench) alloc(ctx context.Context) error {
 	}
 	fmt.Fprintf(b.out, "\n## Allocations of a request (medians of %d turns; bound: %d bytes more than bare)\n\n%-14s %9s %9s %12s\n",
 		b.rounds, allocBound, "", "bytes", "objects", "more bytes")
-	for _, party := range b.parties.proxies() {
+	for _, party := range both {
 		fmt.Fprintf(b.out, "%-14s %9.0f %9.1f %+12.0f\n", party.name, median(bytes[party.name]), median(objects[party.name]),
 			median(bytes[party.name])-median(bytes[b.parties.bare.name]))
 	}
-	return b.goroutines(ctx)
+	return b.goroutines(ctx, both)
 }
 
 // allocates divides what was allocated during a turn by its requests. What the
@@ -70,10 +79,10 @@ func (b *bench) allocates(ctx context.Context, p *party) (allocated, error) {
 
 // goroutines counts those of the proxies before, while requests are held by the
 // sandbox, and after.
-func (b *bench) goroutines(ctx context.Context) error {
+func (b *bench) goroutines(ctx context.Context, both []*party) error {
 	fmt.Fprintf(b.out, "\n## Goroutines (with %d requests in flight; should be those of the bare proxy)\n\n%-14s %8s %8s %13s %8s\n",
-		held, "", "before", "during", "each request", "after")
-	for _, party := range b.parties.proxies() {
+		heldRequests, "", "before", "during", "each request", "after")
+	for _, party := range both {
 		before, err := party.settled(ctx, 0)
 		if err != nil {
 			return err
@@ -86,7 +95,7 @@ func (b *bench) goroutines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "%-14s %8d %8d %13.2f %8d\n", party.name, before, during, float64(during-before)/held, after)
+		fmt.Fprintf(b.out, "%-14s %8d %8d %13.2f %8d\n", party.name, before, during, float64(during-before)/heldRequests, after)
 	}
 	return nil
 }
@@ -99,7 +108,7 @@ func (b *bench) hold(ctx context.Context, p *party) (during int, err error) {
 	ctx, letGo := context.WithCancel(ctx)
 	defer letGo()
 	var group errgroup.Group
-	for i := range held {
+	for i := range heldRequests {
 		group.Go(func() error {
 			response, err := get(ctx, client, p.invocation("hold"), sessionID(i%p.sessions))
 			if err != nil {

@@ -33,11 +33,8 @@ type parties struct {
 	routers []*party
 }
 
-// proxies are those that forward.
-func (p parties) proxies() []*party { return append([]*party{p.bare}, p.routers...) }
-
 // all of them.
-func (p parties) all() []*party { return append([]*party{p.direct}, p.proxies()...) }
+func (p parties) all() []*party { return append([]*party{p.direct, p.bare}, p.routers...) }
 
 // of is the router with about so many sessions: the first that has as many, or
 // the one that has most.

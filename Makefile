@@ -16,6 +16,9 @@ KUSTOMIZE := $(TOOLS)/kustomize
 # `make test RACE=` does without.
 RACE ?= $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(shell command -v $$(go env CC))),-race)
 
+# Draws the charts of bench-router; a module of its own, which `./...` leaves out.
+PLOTTER := test/bench/router/plot
+
 # The folders whose tests start the development cluster, as a pattern for grep.
 # The bound leaves room for a machine that builds the control plane first.
 CLUSTER_TESTS := /test/(cluster|e2e)(/|$$)|/test/chaos$$
@@ -70,6 +73,7 @@ test: test-unit test-patched test-e2e test-chaos ## Run the tests, those on the 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster.
 	packages=$$(go list ./...) && go test $(RACE) $$(echo "$$packages" | grep -vE '$(CLUSTER_TESTS)')
+	cd $(PLOTTER) && go test $(RACE) ./...
 
 .PHONY: test-patched
 # Inlined functions cannot be patched, and a patch that does not hold is silent:
@@ -117,6 +121,13 @@ bench-create: ## Measure creates against the floor of the cluster.
 bench-lifecycle: ## Measure resync, collection and memory with up to 100,000 sessions.
 	go run ./test/bench/lifecycle
 
+.PHONY: bench-router
+# The sandbox, the bare proxy, the routers, Redis and the load generator wrk are
+# processes of their own; a run takes about a quarter of an hour. The parts and the
+# sizes can be chosen, and plots written: `go run ./test/bench/router -h`.
+bench-router: ## Measure the router against the bare reverse proxy of Go.
+	go run ./test/bench/router $(if $(PLOTS),-plots $(PLOTS))
+
 ##@ Verify
 
 .PHONY: verify
@@ -126,6 +137,7 @@ verify: verify-tidy verify-format verify-manifests verify-generated vet lint rac
 verify-tidy: ## Check that go.mod and go.sum are tidy.
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
+	cd $(PLOTTER) && go mod tidy -diff
 
 .PHONY: verify-format
 verify-format: $(GOFUMPT) ## Check the formatting.
@@ -144,10 +156,12 @@ verify-generated: ## Check that generated files are as their generators write th
 .PHONY: vet
 vet: ## Run go vet.
 	go vet -tags gomonkey,chaos ./...
+	cd $(PLOTTER) && go vet ./...
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters of .golangci.yml.
 	$(GOLANGCI_LINT) run ./...
+	cd $(PLOTTER) && $(GOLANGCI_LINT) run ./...
 
 .PHONY: race
 # The very command of `make test` where there is a C compiler: what the go command

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/agentcube/agentcube/test/bench/scrape"
 )
 
 const (
@@ -114,34 +112,18 @@ func (r *result) weigh(ctx context.Context, m *manager) error {
 	if err != nil {
 		return err
 	}
-	r.heap = int64(metrics["go_memstats_heap_alloc_bytes"].GetGauge().GetValue())
-	r.nextGC = int64(metrics["go_memstats_next_gc_bytes"].GetGauge().GetValue())
+	r.heap = int64(metrics.Value("go_memstats_heap_alloc_bytes"))
+	r.nextGC = int64(metrics.Value("go_memstats_next_gc_bytes"))
 	r.settleCPU = worked(metrics) - r.syncCPU
 	return nil
 }
 
 // worked is the processor time that a program has taken.
-func worked(metrics map[string]*dto.Metric) time.Duration {
-	return time.Duration(metrics["process_cpu_seconds_total"].GetCounter().GetValue() * float64(time.Second))
+func worked(metrics scrape.Metrics) time.Duration {
+	return time.Duration(metrics.Value("process_cpu_seconds_total") * float64(time.Second))
 }
 
 // metrics are those that are one number.
-func (m *manager) metrics(ctx context.Context) (map[string]*dto.Metric, error) {
-	response, err := fetch(ctx, http.DefaultClient, m.url+"/metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("reading metrics: %w", err)
-	}
-	metrics := make(map[string]*dto.Metric, len(families))
-	for name, family := range families {
-		if all := family.GetMetric(); len(all) == 1 {
-			metrics[name] = all[0]
-		}
-	}
-	return metrics, nil
+func (m *manager) metrics(ctx context.Context) (scrape.Metrics, error) {
+	return scrape.Read(ctx, m.url+"/metrics")
 }

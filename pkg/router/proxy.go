@@ -52,6 +52,7 @@ func (rt *Router) received(res *http.Response) error {
 	x.flight.Reached()
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		x.slot.upgrade()
+		slimUpgrade(res)
 	}
 	x.stamp(res.Header)
 	if _, typed := res.Header["Content-Type"]; !typed {

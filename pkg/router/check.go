@@ -12,7 +12,7 @@ import (
 // check decides whether the row lets this caller, on this path, reach its
 // sandbox now. What a row does not say is not checked: rows of existing
 // installations name neither workload nor, always, an owner.
-func check(s session.Session, workload session.WorkloadRef, user auth.Principal, now time.Time) error {
+func check(s *session.Route, workload session.WorkloadRef, user auth.Principal, now time.Time) error {
 	switch {
 	case s.State == session.StateDeleting, s.Expired(now):
 		return notFound(s.ID)

@@ -21,8 +21,8 @@ type exchange struct {
 	user   auth.Principal
 	// id of the session, as soon as it is known.
 	id string
-	// session is the row last read. Zero until there is one.
-	session session.Session
+	// session is the row last read. Nil until there is one.
+	session *session.Route
 	to      destination
 	// answer is the header of the answer to the client.
 	answer http.Header
@@ -40,7 +40,7 @@ func (x *exchange) stamp(h http.Header) {
 	}
 	h.Set(api.HeaderSessionID, x.id)
 	h.Del(api.HeaderSessionGeneration)
-	if x.session.ID != "" {
+	if x.session != nil {
 		h.Set(api.HeaderSessionGeneration, strconv.FormatInt(x.session.Generation, 10))
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/httpserver"
+	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/session/sessiontest"
 )
@@ -59,7 +60,7 @@ func newRig(t *testing.T, changes ...func(*Dependencies, *Options)) *rig {
 	health := httpserver.NewHealth(clk, log)
 	health.Ready()
 	deps := Dependencies{
-		Store: r.store, Creator: r.creator, Signer: r.signer, Activity: r.activity, Health: health,
+		Store: lookup.New(clk, r.store, lookup.Options{}, log), Creator: r.creator, Signer: r.signer, Activity: r.activity, Health: health,
 		Metrics: httpserver.Status("metrics"),
 	}
 	opts := Options{AllowLoopbackEndpoints: true}

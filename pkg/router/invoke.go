@@ -94,21 +94,22 @@ func (rt *Router) resolve(ctx context.Context, x *exchange, ref reference) (err 
 		}
 	}
 	record.SetSession(x.id)
-	x.session, err = rt.lookup(ctx, x.id)
+	x.session, err = rt.lookup(ctx, rt.Store.Get, x.id)
 	return err
 }
 
 // lookup reads a row. An error of the store's is never taken for an absence.
-func (rt *Router) lookup(ctx context.Context, id string) (session.Session, error) {
-	s, err := rt.Store.Get(ctx, id)
+func (rt *Router) lookup(
+	ctx context.Context, get func(context.Context, string) (*session.Route, error), id string,
+) (*session.Route, error) {
+	s, err := get(ctx, id)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return session.Session{}, notFound(id)
+		return nil, notFound(id)
 	case errors.Is(err, session.ErrCorrupt):
-		return session.Session{}, fmt.Errorf("reading session %s: %w", id, err)
+		return nil, fmt.Errorf("reading session %s: %w", id, err)
 	case err != nil:
-		return session.Session{}, fmt.Errorf("%w: %w", errStore, err)
+		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.ID = id // the key is what was asked for, whatever the row says
 	return s, nil
 }

@@ -100,7 +100,7 @@ func (d *redialer) redial(ctx context.Context, req *http.Request, x *exchange, f
 
 // reread asks the store where the session is now.
 func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err error) {
-	s, err := d.router.lookup(ctx, x.id)
+	s, err := d.router.lookup(ctx, d.router.Store.Fresh, x.id)
 	if err != nil {
 		return false, err
 	}

@@ -31,12 +31,15 @@ import (
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
-// Store reads the rows of sessions.
+// Store tells what the rows of sessions say (pkg/router/lookup).
 type Store interface {
-	// Get returns the session's row, session.ErrNotFound, or
-	// session.ErrCorrupt. Any other error means that the store could not be
+	// Get returns what the row says, perhaps from memory, session.ErrNotFound,
+	// or session.ErrCorrupt. Any other error means that the store could not be
 	// asked.
-	Get(ctx context.Context, id string) (session.Session, error)
+	Get(ctx context.Context, id string) (*session.Route, error)
+	// Fresh is a Get that asks the store itself, for whoever has a reason to
+	// doubt what Get says.
+	Fresh(ctx context.Context, id string) (*session.Route, error)
 }
 
 // Creator makes sessions.

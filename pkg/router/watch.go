@@ -20,7 +20,7 @@ type waiting struct {
 
 // wait is one such request. It is not changed once it is in the set.
 type wait struct {
-	row    session.Session
+	row    *session.Route
 	x      *exchange
 	to     destination
 	since  time.Time
@@ -78,7 +78,7 @@ func (rt *Router) Run(ctx context.Context) error {
 // sandbox that is not ready while it still has its address: it may be busy
 // with this very request.
 func (rt *Router) left(ctx context.Context, one *wait) error {
-	s, err := rt.lookup(ctx, one.row.ID)
+	s, err := rt.lookup(ctx, rt.Store.Fresh, one.row.ID)
 	switch {
 	case errors.Is(err, errSessionNotFound):
 		return err

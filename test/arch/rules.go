@@ -20,13 +20,14 @@ const (
 // program can import them.
 var floors = [][]string{
 	{"pkg/api", "pkg/session"},
+	{"pkg/sieve"},
 	{
 		"pkg/config", "pkg/telemetry", "pkg/httpserver", "pkg/auth", "pkg/store", "pkg/sandbox",
 	},
 	{"pkg/workload"},
 	{
 		"pkg/workloadmanager/provision", "pkg/workloadmanager/reconcile", "pkg/workloadmanager/gc",
-		"pkg/workloadmanager/resync",
+		"pkg/workloadmanager/resync", "pkg/router/lookup",
 	},
 	{"pkg/workloadmanager", "pkg/router"},
 	{"cmd/workload-manager", "cmd/router", "cmd/agentcube"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -391,4 +392,43 @@ func TestReadersAndChangesAtOnce(t *testing.T) {
 		r.Changed([]string{id})
 	}
 	wg.Wait()
+}
+
+// rowsOf makes a row up for each id, as it comes out of a real store.
+type rowsOf struct{ clock *clocktesting.FakeClock }
+
+func (r rowsOf) Get(_ context.Context, id string) (session.Session, error) {
+	text := func(s string) string { return strings.Clone(s) }
+	return session.Session{
+		ID: text(id), Object: object, State: session.State(text("ready")), AuthMode: text("picod"), KeyID: text("0123456789abcdef"),
+		Workload:    session.WorkloadRef{Kind: text("AgentRuntime"), Namespace: text("default"), Name: text("echo")},
+		EntryPoints: []session.EntryPoint{{Path: text("/"), Protocol: text("HTTP"), Endpoint: "10.20.30.40:8080"[:16]}},
+		ExpiresAt:   r.clock.Now(), Metadata: make([]byte, 4<<10), Message: text("not needed"),
+	}, nil
+}
+
+func TestAHundredThousandRowsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	c := New(clk, rowsOf{clk}, Options{}, zap.NewNop())
+	c.Connected(clk.Now(), true)
+	before := heap()
+	const many = 100_000
+	for i := range many {
+		_, err := c.Get(t.Context(), sessiontest.ID(i))
+		require.NoError(t, err)
+	}
+	grown := heap() - before
+	require.Equal(t, many, c.Len())
+	t.Logf("%d rows take %d MB", many, grown>>20)
+	assert.Less(t, grown, int64(60<<20))
+	runtime.KeepAlive(c)
+}
+
+// heap is what is alive, in bytes.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

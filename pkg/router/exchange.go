@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
 // exchange is what the router knows of one request. It belongs to the
-// handler's goroutine; only clientErr is written by the transport's.
+// handler's goroutine; clientErr is written by the transport's, and end may be
+// called by any.
 type exchange struct {
 	invocation
 	// query goes to the sandbox; marked: with a question mark.
@@ -28,6 +28,8 @@ type exchange struct {
 	answer http.Header
 	slot   *slot
 	flight *Flight
+	// end ends the forwarding, with the error that the caller gets.
+	end context.CancelCauseFunc
 	// clientErr is set when reading the request's body failed.
 	clientErr atomic.Pointer[error]
 }
@@ -38,10 +40,10 @@ func (x *exchange) stamp(h http.Header) {
 	if x == nil || x.id == "" {
 		return
 	}
-	h.Set(api.HeaderSessionID, x.id)
-	h.Del(api.HeaderSessionGeneration)
+	h[headerSessionID] = []string{x.id}
+	delete(h, headerGeneration)
 	if x.session != nil {
-		h.Set(api.HeaderSessionGeneration, strconv.FormatInt(x.session.Generation, 10))
+		h[headerGeneration] = []string{strconv.FormatInt(x.session.Generation, 10)}
 	}
 }
 

@@ -253,8 +253,8 @@ func (c *fakeCreator) count() int {
 // fakeSigner signs legibly.
 type fakeSigner struct{ err error }
 
-func (s *fakeSigner) SandboxToken(id, keyID string, user auth.Principal) (string, error) {
-	return "token/" + id + "/" + keyID + "/" + user.Subject, s.err
+func (s *fakeSigner) SandboxAuthorization(id, keyID string, user auth.Principal) (string, error) {
+	return "Bearer token/" + id + "/" + keyID + "/" + user.Subject, s.err
 }
 
 func (s *fakeSigner) IdentityToken(owner string) (string, error) { return "identity/" + owner, s.err }

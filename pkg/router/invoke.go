@@ -57,7 +57,10 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 	x.flight = rt.Activity.Begin(x.id)
 	defer x.flight.End()
 	// The copy carries the exchange to the proxy's hooks.
-	rt.proxy.ServeHTTP(w, r.WithContext(withExchange(r.Context(), x)))
+	ctx, end := context.WithCancelCause(withExchange(r.Context(), x))
+	defer end(nil)
+	x.end = end
+	rt.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // prepare fills the exchange in: caller, session, destination.

@@ -53,9 +53,9 @@ type Creator interface {
 
 // Signer makes the token by which a sandbox knows the router.
 type Signer interface {
-	// SandboxToken signs for the session with the key the sandbox got; an
-	// empty keyID means the current one.
-	SandboxToken(sessionID, keyID string, user auth.Principal) (string, error)
+	// SandboxAuthorization is the value of that header, signed for the session
+	// with the key the sandbox got; an empty keyID means the current one.
+	SandboxAuthorization(sessionID, keyID string, user auth.Principal) (string, error)
 }
 
 // Authenticator finds out who calls, from the Authorization header.

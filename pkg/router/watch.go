@@ -20,11 +20,10 @@ type waiting struct {
 
 // wait is one such request. It is not changed once it is in the set.
 type wait struct {
-	row    *session.Route
-	x      *exchange
-	to     destination
-	since  time.Time
-	cancel context.CancelCauseFunc
+	row   *session.Route
+	x     *exchange
+	to    destination
+	since time.Time
 }
 
 func (w *waiting) add(one *wait) {
@@ -37,6 +36,15 @@ func (w *waiting) remove(one *wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.set, one)
+}
+
+// end ends a request with err, unless its sandbox has begun to answer.
+func (w *waiting) end(one *wait, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.set[one]; ok {
+		one.x.end(err)
+	}
 }
 
 // since lists the waits that began no later than t.
@@ -67,7 +75,7 @@ func (rt *Router) Run(ctx context.Context) error {
 		}
 		for _, one := range rt.waiting.since(rt.clock.Now().Add(-period)) {
 			if err := rt.left(ctx, one); err != nil {
-				one.cancel(err)
+				rt.waiting.end(one, err)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func newKeys() keys {
 	}
 }
 
-func (k keys) row(id string) string          { return k.rowPrefix + id }
+func (k keys) row(id string) string { return k.rowPrefix + id }
 
 // ids of the rows among the keys.
 func (k keys) ids(names []string) []string {

@@ -21,6 +21,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/router"
 	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/telemetry"
 )
@@ -85,7 +86,10 @@ func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, erro
 	a.store = store.New(a.clock, store.Client(store.Config{
 		Addrs: []string{cfg.Store.Addr}, Password: cfg.Store.Password, Options: options,
 	}), options)
-	a.rows = lookup.New(a.clock, chaosStore(a.store), lookup.Options{MaxStaleness: cfg.MaxStaleness}, log)
+	a.rows = lookup.New(a.clock, chaosStore(a.store), lookup.Options{
+		MaxStaleness: cfg.MaxStaleness,
+		Dropped:      func(row *session.Route) { a.router.Leave(row) }, // there is a router before anything runs
+	}, log)
 	a.activity = router.NewRecorder(a.clock, a.store, log)
 	a.health.Detail("store", a.store.Ping)
 	a.health.Detail("identity-key", a.hasKey)

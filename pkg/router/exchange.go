@@ -11,7 +11,7 @@ import (
 )
 
 // exchange is what the router knows of one request. It belongs to the
-// handler's goroutine; clientErr is written by the transport's, and end may be
+// handler's goroutine; conn and clientErr are written by the transport's, and end may be
 // called by any.
 type exchange struct {
 	invocation
@@ -30,6 +30,8 @@ type exchange struct {
 	flight *Flight
 	// end ends the forwarding, with the error that the caller gets.
 	end context.CancelCauseFunc
+	// conn is the connection to the sandbox.
+	conn atomic.Pointer[sandboxConn]
 	// clientErr is set when reading the request's body failed.
 	clientErr atomic.Pointer[error]
 }

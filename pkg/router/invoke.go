@@ -60,6 +60,7 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 	ctx, end := context.WithCancelCause(withExchange(r.Context(), x))
 	defer end(nil)
 	x.end = end
+	defer x.releaseConn()
 	rt.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 

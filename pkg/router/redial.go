@@ -31,7 +31,7 @@ type redialer struct {
 // RoundTrip implements http.RoundTripper.
 func (d *redialer) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeFrom(req.Context())
-	req = onConnection(req, func(httptrace.GotConnInfo) { x.flight.Connected() })
+	req = onConnection(req, x.gotConn)
 	if req.Body != nil {
 		req.Body = &keptBody{Reader: req.Body, x: x}
 	}
@@ -110,6 +110,9 @@ func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err err
 	x.session = s
 	if err := d.router.aim(x); err != nil {
 		return false, err
+	}
+	if before.endpoint != x.to.endpoint {
+		d.router.conns.leave(before.endpoint)
 	}
 	return before.endpoint != x.to.endpoint || generation != s.Generation, nil
 }

@@ -112,6 +112,7 @@ type Router struct {
 	log     *zap.Logger
 	limiter *limiter
 	waiting waiting
+	conns   *connections
 	proxy   *httputil.ReverseProxy
 }
 
@@ -130,7 +131,16 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		log:          log,
 		limiter:      &limiter{max: int64(opts.MaxConcurrentRequests)},
 		waiting:      waiting{set: map[*wait]struct{}{}},
+		conns:        &connections{set: map[string]map[*sandboxConn]struct{}{}},
 	}
-	rt.proxy = rt.newProxy(newTransports(opts))
+	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
 	return rt
+}
+
+// Leave closes pooled connections to where the row sent requests: it has
+// changed, so its session may be elsewhere by now, and the address another's.
+func (rt *Router) Leave(row *session.Route) {
+	for _, p := range row.EntryPoints {
+		rt.conns.leave(p.Endpoint)
+	}
 }

@@ -88,8 +88,11 @@ func (s *redisServer) open() *store.Redis {
 func onRedis(t *testing.T, server *redisServer, staleness time.Duration) (*rig, *lookup.Cache, *store.Redis) {
 	t.Helper()
 	own := server.open()
-	rows := lookup.New(clock.RealClock{}, own, lookup.Options{MaxStaleness: staleness}, zap.NewNop())
-	r := newRig(t, func(d *Dependencies, _ *Options) { d.Store = rows })
+	var r *rig
+	rows := lookup.New(clock.RealClock{}, own, lookup.Options{
+		MaxStaleness: staleness, Dropped: func(row *session.Route) { r.router.Leave(row) },
+	}, zap.NewNop())
+	r = newRig(t, func(d *Dependencies, _ *Options) { d.Store = rows })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- own.Follow(ctx, rows) }()

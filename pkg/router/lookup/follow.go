@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/session"
 )
 
 // state of the connection on which the store tells of changes.
@@ -92,11 +94,18 @@ func (c *Cache) Answered(asked time.Time) {
 
 // Changed is called with the ids of rows that were written or removed.
 func (c *Cache) Changed(ids []string) {
+	var dropped []*session.Route
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, id := range ids {
-		c.rows.Delete(id)
+		if row, ok := c.rows.Get(id); ok {
+			dropped = append(dropped, row)
+			c.rows.Delete(id)
+		}
 		delete(c.reads, id) // see end
+	}
+	c.mu.Unlock()
+	for _, row := range dropped {
+		c.opts.Dropped(row)
 	}
 }
 

@@ -63,6 +63,8 @@ type Options struct {
 	ReadTimeout time.Duration
 	// Proof is how long an answer proves that nothing was missed.
 	Proof time.Duration
+	// Dropped is called with each row that is forgotten because it changed.
+	Dropped func(*session.Route)
 }
 
 func (o Options) withDefaults() Options {
@@ -74,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Proof <= 0 {
 		o.Proof = DefaultProof
+	}
+	if o.Dropped == nil {
+		o.Dropped = func(*session.Route) {}
 	}
 	return o
 }

@@ -116,7 +116,8 @@ func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took t
 	if !ok {
 		reused = new([]zap.Field)
 	}
-	fields := append((*reused)[:0],
+	fields := (*reused)[:0]
+	fields = append(fields,
 		zap.String("method", req.Method),
 		zap.String("route", r.pattern(req)),
 		zap.Int("status", r.answered(req, rec, returned)),

@@ -22,20 +22,22 @@ import (
 
 // arrived is what the echo received, in the words of its answer.
 type arrived struct {
-	Method, URI, Host string
-	Header            http.Header
-	Body              []byte
-	ContentLength     int64
-	Encoding          []string
-	Trailer           http.Header
+	Method        string      `json:"method"`
+	URI           string      `json:"uri"`
+	Host          string      `json:"host"`
+	Header        http.Header `json:"header"`
+	Body          []byte      `json:"body"`
+	ContentLength int64       `json:"contentLength"`
+	Encoding      []string    `json:"encoding"`
+	Trailer       http.Header `json:"trailer"`
 }
 
 // answerPlan is what the echo is asked to answer, in the request's own header.
 type answerPlan struct {
-	Status  int
-	Header  http.Header
-	Chunked bool
-	Trailer http.Header
+	Status  int         `json:"status"`
+	Header  http.Header `json:"header"`
+	Chunked bool        `json:"chunked"`
+	Trailer http.Header `json:"trailer"`
 }
 
 const planHeader = "X-Plan"
@@ -52,9 +54,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	for name := range plan.Trailer {
 		w.Header().Add("Trailer", name)
 	}
-	answer, _ := json.Marshal(arrived{
+	answer, err := json.Marshal(arrived{
 		r.Method, r.RequestURI, r.Host, r.Header, body, r.ContentLength, r.TransferEncoding, r.Trailer,
 	})
+	if err != nil {
+		panic(err) // net/http breaks the connection off, and the test fails
+	}
 	if plan.Status == http.StatusNoContent || plan.Status == http.StatusNotModified {
 		// The answer has no body to say it in.
 		w.Header().Set("X-Arrived", string(answer))
@@ -190,6 +195,7 @@ func (r generated) send(t *testing.T, client *http.Client, base string, more htt
 	}
 	res, err := client.Do(req)
 	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
 	got := read(t, res)
 	text := got.body
 	if said := got.Header.Get("X-Arrived"); said != "" {

@@ -39,7 +39,7 @@ func (d *redialer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !isDial(err) {
 		return res, err
 	}
-	return d.redial(req.Context(), req, x, err)
+	return d.redial(req, x, err)
 }
 
 // onConnection calls got when the request has a connection. The reverse proxy
@@ -67,8 +67,8 @@ func (d *redialer) send(req *http.Request, x *exchange) (*http.Response, error) 
 }
 
 // redial follows the row for as long as the window allows.
-func (d *redialer) redial(ctx context.Context, req *http.Request, x *exchange, failure error) (*http.Response, error) {
-	clk := d.router.clock
+func (d *redialer) redial(req *http.Request, x *exchange, failure error) (*http.Response, error) {
+	ctx, clk := req.Context(), d.router.clock
 	end := clk.Now().Add(d.router.opts.RetryWindow)
 	moved, err := d.reread(ctx, x)
 	for backoff := firstBackoff; err == nil; backoff = min(2*backoff, maxBackoff) {

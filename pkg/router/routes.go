@@ -42,9 +42,8 @@ func (rt *Router) Handler() http.Handler {
 // nameRoute puts the route that chi has chosen into the access record.
 func nameRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { // also when it panics
-			httpserver.RecordFrom(r.Context()).SetRoute(chi.RouteContext(r.Context()).RoutePattern())
-		}()
+		record, route := httpserver.RecordFrom(r.Context()), chi.RouteContext(r.Context())
+		defer func() { record.SetRoute(route.RoutePattern()) }() // also when it panics
 		next.ServeHTTP(w, r)
 	})
 }

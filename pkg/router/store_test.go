@@ -39,7 +39,7 @@ func newRedisServer(t *testing.T) *redisServer {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("NOT RUN: there is no redis-server in PATH, so nothing of this was tested on a real server")
 	}
-	dir, err := os.MkdirTemp("", "router") // t.TempDir is too long for a socket's name
+	dir, err := os.MkdirTemp("", "router") //nolint:usetesting // t.TempDir is too long for a socket's name
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &redisServer{t: t, addr: filepath.Join(dir, "s")}

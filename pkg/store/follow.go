@@ -65,7 +65,7 @@ func (r *Redis) Follow(ctx context.Context, f Follower) error {
 		connected, err := r.follow(ctx, newLine(own, r.options.Silence), f)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the caller ended it
 		case errors.Is(err, ErrNotFollowed):
 			return err
 		}

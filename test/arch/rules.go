@@ -138,6 +138,7 @@ var Rules = []Rule{
 			}
 			libraries := []string{
 				"testing", "github.com/stretchr/testify", "github.com/alicebob/miniredis/v2", gomonkey,
+				"google.golang.org/grpc",
 				"k8s.io/client-go/dynamic/fake", "k8s.io/client-go/kubernetes/fake", "k8s.io/utils/clock/testing",
 			}
 			return imports(p, func(f File, imported string) bool {

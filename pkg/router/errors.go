@@ -146,6 +146,9 @@ func (rt *Router) fail(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	if a.status == statusClientClosed {
 		record.SetStatus(a.status)
 		w.WriteHeader(a.status)
+		if x != nil && x.created {
+			rt.undo(r.Context(), x)
+		}
 		return
 	}
 	body, marshalErr := json.Marshal(api.RouterError{

@@ -21,6 +21,8 @@ type exchange struct {
 	user   auth.Principal
 	// id of the session, as soon as it is known.
 	id string
+	// created: the session was made for this request.
+	created bool
 	// session is the row last read. Nil until there is one.
 	session *session.Route
 	to      destination

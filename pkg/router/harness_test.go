@@ -231,6 +231,21 @@ type fakeCreator struct {
 	mu     sync.Mutex
 	create func(ctx context.Context, workload session.WorkloadRef, owner string) (string, error)
 	calls  int
+	// undone are the ids of sessions that were undone.
+	undone []string
+}
+
+func (c *fakeCreator) Undo(ctx context.Context, _ session.WorkloadRef, id, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.undone = append(c.undone, id)
+	return ctx.Err()
+}
+
+func (c *fakeCreator) undoneIDs() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.undone
 }
 
 func (c *fakeCreator) Create(ctx context.Context, workload session.WorkloadRef, owner string) (string, error) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"go.uber.org/zap"
+
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -96,10 +98,22 @@ func (rt *Router) resolve(ctx context.Context, x *exchange, ref reference) (err 
 		if x.id, err = rt.Creator.Create(ctx, x.workload, x.user.Subject); err != nil {
 			return err
 		}
+		x.created = true
 	}
 	record.SetSession(x.id)
 	x.session, err = rt.lookup(ctx, rt.Store.Get, x.id)
 	return err
+}
+
+// undo deletes a session that was made for a client which left before it was
+// told the session's id: nobody else knows it.
+func (rt *Router) undo(ctx context.Context, x *exchange) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if err := rt.Creator.Undo(ctx, x.workload, x.id, x.user.Subject); err != nil {
+		rt.log.Warn("a session that nobody knows stays until it is idle for too long",
+			zap.String("session", x.id), zap.Error(err))
+	}
 }
 
 // lookup reads a row. An error of the store's is never taken for an absence.

@@ -49,6 +49,9 @@ type Creator interface {
 	// when ctx ends first. Refusals of the workload-manager are *ManagerError,
 	// everything else is ErrManagerUnavailable.
 	Create(ctx context.Context, workload session.WorkloadRef, owner string) (id string, err error)
+	// Undo deletes a session that Create has made for the owner. One that is
+	// gone already is no error.
+	Undo(ctx context.Context, workload session.WorkloadRef, id, owner string) error
 }
 
 // Signer makes the token by which a sandbox knows the router.
@@ -98,6 +101,9 @@ type Options struct {
 	// TrustedProxies may say for whom they forward.
 	TrustedProxies []netip.Prefix
 }
+
+// undoTimeout bounds the deletion of a session that nobody knows.
+const undoTimeout = 30 * time.Second
 
 const (
 	defaultDialTimeout = 5 * time.Second

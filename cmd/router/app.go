@@ -21,7 +21,6 @@ import (
 	"github.com/agentcube/agentcube/pkg/router"
 	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/sandbox"
-	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/telemetry"
 )
@@ -88,7 +87,7 @@ func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, erro
 	}), options)
 	a.rows = lookup.New(a.clock, chaosStore(a.store), lookup.Options{
 		MaxStaleness: cfg.MaxStaleness,
-		Dropped:      func(row *session.Route) { a.router.Leave(row) }, // there is a router before anything runs
+		Changed:      func(id string) { a.router.Leave(id) }, // there is a router before anything runs
 	}, log)
 	a.activity = router.NewRecorder(a.clock, a.store, log)
 	a.health.Detail("store", a.store.Ping)

@@ -8,9 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// connections are those to sandboxes, by address. The transports pool them,
-// and would use one again whose sandbox has gone: if its address has gone to
-// another, a request is sent into a connection that nobody knows there.
+// connections are those to sandboxes, by the session they were dialled for.
+// The transports pool them by address, and would use one again whose sandbox
+// has gone: if its address has gone to another, a request is sent into a
+// connection that nobody knows there.
 type connections struct {
 	mu  sync.Mutex // guards set
 	set map[string]map[*sandboxConn]struct{}
@@ -20,8 +21,8 @@ type connections struct {
 // splice keeps working.
 type sandboxConn struct {
 	*net.TCPConn
-	all  *connections
-	addr string
+	all     *connections
+	session string
 	// uses counts the requests on it.
 	uses atomic.Int32
 	// left: its session is elsewhere by now. It is closed after its last use.
@@ -36,23 +37,27 @@ func (c *connections) dialer(dial func(context.Context, string, string) (net.Con
 		if err != nil || !ok {
 			return conn, err
 		}
-		s := &sandboxConn{TCPConn: tcp, all: c, addr: addr}
+		x, ok := ctx.Value(exchangeKey{}).(*exchange)
+		if !ok {
+			return conn, nil // nobody's: it is of no session that can leave
+		}
+		s := &sandboxConn{TCPConn: tcp, all: c, session: x.id}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.set[addr] == nil {
-			c.set[addr] = map[*sandboxConn]struct{}{}
+		if c.set[x.id] == nil {
+			c.set[x.id] = map[*sandboxConn]struct{}{}
 		}
-		c.set[addr][s] = struct{}{}
+		c.set[x.id][s] = struct{}{}
 		return s, nil
 	}
 }
 
-// leave closes the connections to an address that a session has left: idle
-// ones now, the others after their use.
-func (c *connections) leave(addr string) {
+// leave closes the connections of a session that may be elsewhere by now: idle
+// ones at once, the others after their use.
+func (c *connections) leave(session string) {
 	var idle []*sandboxConn
 	c.mu.Lock()
-	for s := range c.set[addr] {
+	for s := range c.set[session] {
 		s.left.Store(true)
 		if s.uses.Load() == 0 {
 			idle = append(idle, s)
@@ -67,9 +72,9 @@ func (c *connections) leave(addr string) {
 // Close ends the connection, for its pool too.
 func (s *sandboxConn) Close() error {
 	s.all.mu.Lock()
-	delete(s.all.set[s.addr], s)
-	if len(s.all.set[s.addr]) == 0 {
-		delete(s.all.set, s.addr)
+	delete(s.all.set[s.session], s)
+	if len(s.all.set[s.session]) == 0 {
+		delete(s.all.set, s.session)
 	}
 	s.all.mu.Unlock()
 	return s.TCPConn.Close()

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -16,11 +17,11 @@ import (
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
-// openConns is how many connections to the address are open.
-func (r *rig) openConns(addr string) int {
+// openConns is how many connections of the session are open.
+func (r *rig) openConns(id string) int {
 	r.router.conns.mu.Lock()
 	defer r.router.conns.mu.Unlock()
-	return len(r.router.conns.set[addr])
+	return len(r.router.conns.set[id])
 }
 
 func TestConnectionsToAnAddressThatWasLeftAreClosed(t *testing.T) {
@@ -47,25 +48,21 @@ func TestConnectionsToAnAddressThatWasLeftAreClosed(t *testing.T) {
 			}
 			start(s)
 			t.Cleanup(s.Close)
-			addr := s.Listener.Addr().String()
-			id := r.ready(addr, func(s *session.Session) { s.EntryPoints[0].Protocol = protocol })
-			row, err := r.router.Store.Get(t.Context(), id)
-			require.NoError(t, err)
-
+			id := r.ready(s.Listener.Addr().String(), func(s *session.Session) { s.EntryPoints[0].Protocol = protocol })
 			res, err := r.client().Do(r.request(http.MethodGet, echoPath+"/slow", id, nil))
 			require.NoError(t, err)
 			defer func() { _ = res.Body.Close() }()
 			_, _ = r.get(echoPath+"/x", id) // the second connection, idle
-			require.Eventually(t, func() bool { return r.openConns(addr) == 2 }, deadline, time.Millisecond)
+			require.Eventually(t, func() bool { return r.openConns(id) == 2 }, deadline, time.Millisecond)
 			r.router.conns.mu.Lock()
-			for c := range r.router.conns.set[addr] {
+			for c := range r.router.conns.set[id] {
 				assert.LessOrEqual(t, c.uses.Load(), int32(1))
 			}
 			r.router.conns.mu.Unlock()
 
 			require.Eventually(t, func() bool { // the handler may not have returned yet
-				r.router.Leave(row)
-				return r.openConns(addr) == 1
+				r.router.Leave(id)
+				return r.openConns(id) == 1
 			}, deadline, time.Millisecond)
 			<-closed
 			assert.Empty(t, closed, "a connection in use is left alone")
@@ -74,7 +71,7 @@ func TestConnectionsToAnAddressThatWasLeftAreClosed(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "whole", string(body))
 			<-closed
-			assert.Zero(t, r.openConns(addr))
+			assert.Zero(t, r.openConns(id))
 		})
 	}
 }
@@ -90,9 +87,9 @@ func TestAnAddressThatWasGivenAwayIsDialledAnew(t *testing.T) {
 	id := readyRow(t, writer, 1, endpoint)
 	res, body := r.get(echoPath+"/x", id)
 	require.Equal(t, http.StatusOK, res.StatusCode, body)
-	require.Equal(t, 1, r.openConns(endpoint))
+	require.Equal(t, 1, r.openConns(id))
 	require.NoError(t, writer.Remove(t.Context(), id, func(session.Session) error { return nil }))
-	require.Eventually(t, func() bool { return r.openConns(endpoint) == 0 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.openConns(id) == 0 }, time.Second, time.Millisecond)
 
 	other := readyRow(t, writer, 2, endpoint)
 	res, body = r.do(r.request(http.MethodPost, echoPath+"/x", other, strings.NewReader("x")))
@@ -109,4 +106,29 @@ func TestTheHeadOfAnAnswerIsBounded(t *testing.T) {
 	})
 	res, body := r.get(echoPath+"/x", r.ready(endpoint))
 	fails(t, res, body, http.StatusBadGateway, api.CodeSandboxUnreachable)
+}
+
+func TestARequestThatWaitsLearnsAtOnceThatItsSessionIsGone(t *testing.T) {
+	t.Parallel()
+	server := newRedisServer(t)
+	r, _, writer := onRedis(t, server, time.Minute) // looks by itself every 5 s
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.router.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	s := newSandbox(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	id := readyRow(t, writer, 1, s.endpoint())
+	removed := make(chan time.Time, 1)
+	go func() {
+		<-s.received
+		err := writer.Remove(context.WithoutCancel(t.Context()), id, func(session.Session) error { return nil })
+		assert.NoError(t, err)
+		removed <- time.Now()
+	}()
+	res, body := r.get(echoPath+"/x", id)
+	fails(t, res, body, http.StatusNotFound, api.CodeSessionNotFound)
+	assert.Less(t, time.Since(<-removed), time.Second)
 }

@@ -112,7 +112,7 @@ func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err err
 		return false, err
 	}
 	if before.endpoint != x.to.endpoint {
-		d.router.conns.leave(before.endpoint)
+		d.router.conns.leave(x.id)
 	}
 	return before.endpoint != x.to.endpoint || generation != s.Generation, nil
 }

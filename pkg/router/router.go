@@ -118,6 +118,7 @@ type Router struct {
 	log     *zap.Logger
 	limiter *limiter
 	waiting waiting
+	changes chan string
 	conns   *connections
 	proxy   *httputil.ReverseProxy
 }
@@ -137,16 +138,20 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		log:          log,
 		limiter:      &limiter{max: int64(opts.MaxConcurrentRequests)},
 		waiting:      waiting{set: map[*wait]struct{}{}},
+		changes:      make(chan string, maxChanges),
 		conns:        &connections{set: map[string]map[*sandboxConn]struct{}{}},
 	}
 	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
 	return rt
 }
 
-// Leave closes pooled connections to where the row sent requests: it has
-// changed, so its session may be elsewhere by now, and the address another's.
-func (rt *Router) Leave(row *session.Route) {
-	for _, p := range row.EntryPoints {
-		rt.conns.leave(p.Endpoint)
+// Leave is called with the id of a session whose row has changed: it may be
+// elsewhere by now, and its address another's. Pooled connections are closed,
+// and requests that wait for an answer of the sandbox are looked at.
+func (rt *Router) Leave(id string) {
+	rt.conns.leave(id)
+	select {
+	case rt.changes <- id:
+	default: // Run looks at them a little later
 	}
 }

@@ -60,20 +60,41 @@ func (w *waiting) since(t time.Time) []*wait {
 	return old
 }
 
+// of lists the waits of a session.
+func (w *waiting) of(id string) []*wait {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var its []*wait
+	for one := range w.set {
+		if one.row.ID == id {
+			its = append(its, one)
+		}
+	}
+	return its
+}
+
+// maxChanges bounds the sessions whose change is still to be looked at.
+const maxChanges = 1024
+
 // Run ends requests that wait for a sandbox which, by the store, is gone. It
-// looks at those that have waited for a dial timeout, as often as that, and
-// returns nil when ctx ends.
+// looks at those of a session whose row has changed (Leave), and, since a
+// change may be missed, at all that have waited for a dial timeout, as often
+// as that. It returns nil when ctx ends.
 func (rt *Router) Run(ctx context.Context) error {
 	period := rt.opts.DialTimeout
 	ticker := rt.clock.NewTicker(period)
 	defer ticker.Stop()
 	for {
+		var doubtful []*wait
 		select {
 		case <-ctx.Done():
 			return nil
+		case id := <-rt.changes:
+			doubtful = rt.waiting.of(id)
 		case <-ticker.C():
+			doubtful = rt.waiting.since(rt.clock.Now().Add(-period))
 		}
-		for _, one := range rt.waiting.since(rt.clock.Now().Add(-period)) {
+		for _, one := range doubtful {
 			if err := rt.left(ctx, one); err != nil {
 				rt.waiting.end(one, err)
 			}

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/agentcube/agentcube/pkg/session"
 )
 
 // state of the connection on which the store tells of changes.
@@ -94,18 +92,14 @@ func (c *Cache) Answered(asked time.Time) {
 
 // Changed is called with the ids of rows that were written or removed.
 func (c *Cache) Changed(ids []string) {
-	var dropped []*session.Route
 	c.mu.Lock()
 	for _, id := range ids {
-		if row, ok := c.rows.Get(id); ok {
-			dropped = append(dropped, row)
-			c.rows.Delete(id)
-		}
+		c.rows.Delete(id)
 		delete(c.reads, id) // see end
 	}
 	c.mu.Unlock()
-	for _, row := range dropped {
-		c.opts.Dropped(row)
+	for _, id := range ids {
+		c.opts.Changed(id)
 	}
 }
 

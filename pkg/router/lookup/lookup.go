@@ -63,8 +63,9 @@ type Options struct {
 	ReadTimeout time.Duration
 	// Proof is how long an answer proves that nothing was missed.
 	Proof time.Duration
-	// Dropped is called with each row that is forgotten because it changed.
-	Dropped func(*session.Route)
+	// Changed is called with the id of each row that changed, remembered or
+	// not: what it said may be in use.
+	Changed func(id string)
 }
 
 func (o Options) withDefaults() Options {
@@ -77,8 +78,8 @@ func (o Options) withDefaults() Options {
 	if o.Proof <= 0 {
 		o.Proof = DefaultProof
 	}
-	if o.Dropped == nil {
-		o.Dropped = func(*session.Route) {}
+	if o.Changed == nil {
+		o.Changed = func(string) {}
 	}
 	return o
 }

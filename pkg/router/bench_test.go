@@ -160,3 +160,21 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHandlerParallel shows what requests wait for each other for
+// (-mutexprofile).
+func BenchmarkHandlerParallel(b *testing.B) {
+	wire := &canned{body: []byte("hello")}
+	router, id := benchRouter(b, "127.0.0.1:80", wire)
+	for name, handler := range map[string]http.Handler{"bare": bareProxy("127.0.0.1:80", wire), "router": router} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				req := benchRequest(b.Context(), "http://router.test", id)
+				for pb.Next() {
+					handler.ServeHTTP(&sink{http.Header{}}, req)
+				}
+			})
+		})
+	}
+}

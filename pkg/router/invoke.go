@@ -58,6 +58,12 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 	x.answer = w.Header()
 	x.flight = rt.Activity.Begin(x.id)
 	defer x.flight.End()
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// Or else the server, when the sandbox begins to answer, reads up to
+		// 256 KiB of the body and throws them away: the sandbox would get a
+		// body with a hole in it.
+		_ = http.NewResponseController(w).EnableFullDuplex() // every writer of net/http supports it
+	}
 	// The copy carries the exchange to the proxy's hooks.
 	ctx, end := context.WithCancelCause(withExchange(r.Context(), x))
 	defer end(nil)

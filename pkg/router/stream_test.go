@@ -3,9 +3,11 @@ package router
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -187,6 +189,26 @@ func TestEarlyHintsPassAndTheAnswerKeepsItsSession(t *testing.T) {
 	final := readFrom(t, reader)
 	assert.Equal(t, http.StatusOK, final.StatusCode)
 	assert.Equal(t, id, final.Header.Get(api.HeaderSessionID))
+}
+
+func TestAHundredMegabytesPassWholeBothWays(t *testing.T) {
+	t.Parallel()
+	const size = 100 << 20
+	r := newRig(t)
+	s := newSandbox(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		_, _ = io.Copy(w, r.Body)
+	})
+	id := r.ready(s.endpoint())
+	sent, got := sha256.New(), sha256.New()
+	source := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{}), size), sent)
+	res, err := r.client().Do(r.request(http.MethodPost, echoPath+"/x", id, source))
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	n, err := io.Copy(got, res.Body)
+	require.NoError(t, err)
+	assert.EqualValues(t, size, n)
+	assert.Equal(t, sent.Sum(nil), got.Sum(nil))
 }
 
 func TestABodyWaitsForTheSandboxsConsent(t *testing.T) {

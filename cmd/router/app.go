@@ -19,6 +19,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/config"
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/router"
+	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/sandbox"
 	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/telemetry"
@@ -39,6 +40,7 @@ type app struct {
 
 	health   *httpserver.Health
 	store    *store.Redis
+	rows     *lookup.Cache
 	signer   *auth.Signer
 	oidc     *auth.OIDC // nil: callers are anonymous
 	activity *router.Recorder
@@ -83,6 +85,10 @@ func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, erro
 	a.store = store.New(a.clock, store.Client(store.Config{
 		Addrs: []string{cfg.Store.Addr}, Password: cfg.Store.Password, Options: options,
 	}), options)
+	a.rows = lookup.New(a.clock, chaosStore(a.store), lookup.Options{
+		MaxStaleness: cfg.MaxStaleness,
+		Changed:      func(id string) { a.router.Leave(id) }, // there is a router before anything runs
+	}, log)
 	a.activity = router.NewRecorder(a.clock, a.store, log)
 	a.health.Detail("store", a.store.Ping)
 	a.health.Detail("identity-key", a.hasKey)
@@ -127,7 +133,7 @@ func (a *app) newRouter() (*router.Router, error) {
 	registry := telemetry.NewRegistry("router", telemetry.ReadBuild())
 	registry.MustRegister(a.health)
 	deps := router.Dependencies{
-		Store:    chaosStore(a.store),
+		Store:    a.rows,
 		Creator:  router.NewManager(manager, a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
 		Signer:   a.signer,
 		Activity: a.activity,
@@ -168,6 +174,7 @@ func (a *app) run(ctx context.Context) error {
 	activity.Go(func() error { return a.activity.Run(activityCtx) })
 	serving.Go(func() error { return a.signer.Run(serveCtx) })
 	serving.Go(func() error { return a.router.Run(serveCtx) })
+	serving.Go(func() error { return a.follow(serveCtx) })
 	if a.oidc != nil {
 		serving.Go(func() error { return a.oidc.Run(serveCtx) })
 	}
@@ -199,6 +206,16 @@ func (a *app) start(ctx context.Context) {
 	}
 	a.health.Ready()
 	a.log.Info("router is ready")
+}
+
+// follow keeps the rows that are remembered true.
+func (a *app) follow(ctx context.Context) error {
+	err := a.store.Follow(ctx, a.rows)
+	if errors.Is(err, store.ErrNotFollowed) {
+		a.log.Warn("each request reads its session's row, and none is served while the store does not answer", zap.Error(err))
+		return nil
+	}
+	return err
 }
 
 // hasKey is a detail of the readiness.

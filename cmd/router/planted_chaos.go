@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/agentcube/agentcube/pkg/router"
+	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
@@ -16,7 +16,7 @@ import (
 // once is served for ever.
 const bugServesDeleted = "router-serves-deleted"
 
-func chaosStore(s router.Store) router.Store {
+func chaosStore(s lookup.Store) lookup.Store {
 	if os.Getenv("AGENTCUBE_PLANTED_BUG") == bugServesDeleted {
 		return &hoarder{Store: s}
 	}
@@ -24,7 +24,7 @@ func chaosStore(s router.Store) router.Store {
 }
 
 type hoarder struct {
-	router.Store
+	lookup.Store
 	rows sync.Map
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -94,7 +95,7 @@ func TestSandboxTokenHasExactlyTheClaimsOfTheContract(t *testing.T) {
 	now := time.Unix(1796072051, 0)
 	s := signerWith(t, clocktesting.NewFakeClock(now), keyOne())
 
-	token, err := s.SandboxToken(sessionID, "", Principal{})
+	token, err := sandboxToken(s, sessionID, "", Principal{})
 	require.NoError(t, err)
 	header, claims := claimsOf(t, token, &keyOne().PublicKey)
 	assert.Equal(t, map[string]any{"alg": "RS256", "typ": "JWT"}, header)
@@ -104,7 +105,7 @@ func TestSandboxTokenHasExactlyTheClaimsOfTheContract(t *testing.T) {
 	}
 	assert.Equal(t, want, claims)
 
-	token, err = s.SandboxToken(sessionID, "", Principal{Subject: "u", Email: "u@example.com", Roles: []string{"r"}})
+	token, err = sandboxToken(s, sessionID, "", Principal{Subject: "u", Email: "u@example.com", Roles: []string{"r"}})
 	require.NoError(t, err)
 	_, claims = claimsOf(t, token, &keyOne().PublicKey)
 	want["user_sub"], want["user_email"] = "u", "u@example.com"
@@ -116,7 +117,7 @@ func TestSandboxTokenIsMadeOnceAndRenewedBeforeItExpires(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Unix(1796072051, 0))
 	s := signerWith(t, clk, keyOne())
 	token := func(session, subject string) string {
-		text, err := s.SandboxToken(session, "", Principal{Subject: subject})
+		text, err := sandboxToken(s, session, "", Principal{Subject: subject})
 		require.NoError(t, err)
 		return text
 	}
@@ -138,7 +139,7 @@ func TestTokenCacheIsBounded(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
 	s := signerWith(t, clk, keyOne())
 	for i := range cachedTokens + 1 {
-		s.tokens.Add(tokenKey{session: time.Duration(i).String()}, signedToken{})
+		s.tokens.Put(tokenKey{session: time.Duration(i).String()}, signedToken{})
 	}
 	assert.Equal(t, cachedTokens, s.tokens.Len())
 }
@@ -149,7 +150,7 @@ func TestTokensAreSharedByConcurrentRequests(t *testing.T) {
 	var group sync.WaitGroup
 	tokens := make([]string, 50)
 	for i := range tokens {
-		group.Go(func() { tokens[i], _ = s.SandboxToken(sessionID, "", Principal{}) })
+		group.Go(func() { tokens[i], _ = sandboxToken(s, sessionID, "", Principal{}) })
 	}
 	group.Wait()
 	for _, token := range tokens {
@@ -162,7 +163,7 @@ func TestSignerAsksForAKeyItHolds(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1796072051, 0))
 	empty := NewSigner(clk, fake.NewClientset(), namespace, zap.NewNop())
-	_, err := empty.SandboxToken(sessionID, "", Principal{})
+	_, err := sandboxToken(empty, sessionID, "", Principal{})
 	require.ErrorIs(t, err, ErrNoKey)
 	_, err = empty.IdentityToken("owner")
 	require.ErrorIs(t, err, ErrNoKey)
@@ -170,7 +171,7 @@ func TestSignerAsksForAKeyItHolds(t *testing.T) {
 	assert.False(t, ok)
 
 	s := signerWith(t, clk, keyOne())
-	_, err = s.SandboxToken(sessionID, "0123456789abcdef", Principal{})
+	_, err = sandboxToken(s, sessionID, "0123456789abcdef", Principal{})
 	require.ErrorIs(t, err, ErrUnknownKey)
 }
 
@@ -182,7 +183,7 @@ func TestFormerKeysStillSign(t *testing.T) {
 		id  string
 		key *rsa.PrivateKey
 	}{{"", keyTwo()}, {idOf(t, keyTwo()), keyTwo()}, {idOf(t, keyOne()), keyOne()}} {
-		token, err := s.SandboxToken(sessionID, test.id, Principal{})
+		token, err := sandboxToken(s, sessionID, test.id, Principal{})
 		require.NoError(t, err)
 		claimsOf(t, token, &test.key.PublicKey)
 	}
@@ -255,7 +256,7 @@ func TestTheWorkloadManagerBelievesTheRouter(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, id, v.KeyID())
 
-	forSandbox, err := s.SandboxToken("workloadmanager", "", Principal{Subject: "x"})
+	forSandbox, err := sandboxToken(s, "workloadmanager", "", Principal{Subject: "x"})
 	require.NoError(t, err)
 	_, err = v.VerifyIdentity(forSandbox)
 	require.ErrorIs(t, err, ErrInvalidToken, "a sandbox's token is no identity token")
@@ -442,7 +443,7 @@ func TestKeyRotation(t *testing.T) {
 		id, _ = s.KeyID()
 		assert.NotEqual(t, idOf(t, keyTwo()), id, "a deleted Secret is made anew")
 		assert.Equal(t, id, v.KeyID())
-		_, err = s.SandboxToken(sessionID, idOf(t, keyOne()), Principal{})
+		_, err = sandboxToken(s, sessionID, idOf(t, keyOne()), Principal{})
 		require.NoError(t, err, "sandboxes that got the first key are still served")
 	})
 }
@@ -531,4 +532,10 @@ func FuzzVerifyIdentity(f *testing.F) {
 		// Nobody but the holder of the key can make another good one.
 		require.Equal(t, "owner", owner)
 	})
+}
+
+// sandboxToken is the token of an Authorization for a sandbox.
+func sandboxToken(s *Signer, session, keyID string, user Principal) (string, error) {
+	value, err := s.SandboxAuthorization(session, keyID, user)
+	return strings.TrimPrefix(value, "Bearer "), err
 }

@@ -10,6 +10,7 @@ import (
 const (
 	issuerRouter            = "agentcube-router"
 	audienceWorkloadManager = "workloadmanager"
+	bearerPrefix            = "Bearer "
 	// tokenLife is the time from iat to exp.
 	tokenLife = 5 * time.Minute
 	// tokenRenewal: a cached token with less than this left is made anew, so
@@ -21,24 +22,27 @@ const (
 
 // tokenKey is everything a token depends on besides the time.
 type tokenKey struct {
-	audience, session, key, subject, email string
+	// session is empty in a token for the workload-manager.
+	session, key, subject, email string
 }
 
+// signedToken is small: a router holds one for each session in use.
 type signedToken struct {
 	text    string
-	expires time.Time
+	expires int64 // unix seconds
 }
 
-// SandboxToken is the bearer token for the sandbox of a session, signed with
-// the key the session's row names; an empty keyID is the current key. The
+// SandboxAuthorization is the Authorization, a bearer token, for the sandbox
+// of a session, signed with the key the session's row names; an empty keyID is
+// the current key. The
 // user's subject and email are told where they are known. One signature
 // serves a session for minutes.
 //
 // Errors: ErrNoKey before the first key is loaded, ErrUnknownKey when this
 // process never held the key.
-func (s *Signer) SandboxToken(sessionID, keyID string, user Principal) (string, error) {
+func (s *Signer) SandboxAuthorization(sessionID, keyID string, user Principal) (string, error) {
 	return s.token(keyID, tokenKey{
-		audience: sessionID, session: sessionID, subject: user.Subject, email: user.Email,
+		session: sessionID, subject: user.Subject, email: user.Email,
 	}, func(k tokenKey, c jwt.MapClaims) {
 		c["session_id"] = k.session
 		if k.subject != "" {
@@ -53,7 +57,7 @@ func (s *Signer) SandboxToken(sessionID, keyID string, user Principal) (string, 
 // IdentityToken tells the workload-manager who the owner of a session is.
 // Errors: ErrNoKey.
 func (s *Signer) IdentityToken(owner string) (string, error) {
-	return s.token("", tokenKey{audience: audienceWorkloadManager, subject: owner},
+	return s.token("", tokenKey{subject: owner},
 		func(k tokenKey, c jwt.MapClaims) { c["sub"] = k.subject })
 }
 
@@ -81,21 +85,30 @@ func (s *Signer) token(keyID string, k tokenKey, claim func(tokenKey, jwt.MapCla
 // sign makes a token and puts it into the cache.
 func (s *Signer) sign(key signingKey, k tokenKey, claim func(tokenKey, jwt.MapClaims)) (string, error) {
 	now := s.clk.Now()
-	claims := jwt.MapClaims{
-		"iss": issuerRouter, "aud": k.audience, "iat": now.Unix(), "exp": now.Add(tokenLife).Unix(),
+	expires := now.Add(tokenLife).Unix()
+	claims := jwt.MapClaims{"iss": issuerRouter, "aud": audienceWorkloadManager, "iat": now.Unix(), "exp": expires}
+	if k.session != "" {
+		claims["aud"] = k.session
 	}
 	claim(k, claims)
 	text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(key.key)
 	if err != nil {
 		return "", fmt.Errorf("signing token: %w", err)
 	}
-	s.tokens.Add(k, signedToken{text: text, expires: now.Add(tokenLife)})
+	if k.session != "" {
+		text = bearerPrefix + text // as it is sent, so that no request puts it together
+	}
+	s.tokensMu.Lock()
+	defer s.tokensMu.Unlock()
+	s.tokens.Put(k, signedToken{text: text, expires: expires})
 	return text, nil
 }
 
 func (s *Signer) cached(k tokenKey) (string, bool) {
+	s.tokensMu.RLock()
 	token, ok := s.tokens.Get(k)
-	if !ok || token.expires.Sub(s.clk.Now()) < tokenRenewal {
+	s.tokensMu.RUnlock()
+	if !ok || time.Unix(token.expires, 0).Sub(s.clk.Now()) < tokenRenewal {
 		return "", false
 	}
 	return token.text, true

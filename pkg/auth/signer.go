@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/agentcube/agentcube/pkg/sieve"
 )
 
-// cachedTokens bounds the memory of the cache: a token is under 1 KiB.
-const cachedTokens = 10_000
+// cachedTokens bounds the memory of the cache: a token is under 1 KiB. There
+// are as many as rows that a router remembers, since a token that was dropped
+// is signed anew for the next request.
+const cachedTokens = 131_072
 
 // Signer is the router's half of the identity: it owns the key pair in the
 // Secret and signs with it. Replicas share the Secret, and so the key.
@@ -40,20 +43,17 @@ type Signer struct {
 	// keys by id, the current one and its predecessors; guarded by mu.
 	keys map[string]signingKey
 
-	tokens  *lru.Cache[tokenKey, signedToken]
-	signing singleflight.Group
+	tokensMu sync.RWMutex
+	tokens   *sieve.Map[tokenKey, signedToken] // guarded by tokensMu
+	signing  singleflight.Group
 }
 
 // NewSigner makes a Signer that holds no key until Run has found or made one
 // in the namespace.
 func NewSigner(clk clock.WithTicker, client kubernetes.Interface, namespace string, log *zap.Logger) *Signer {
-	tokens, err := lru.New[tokenKey, signedToken](cachedTokens)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
 	return &Signer{
 		clk: clk, client: client, namespace: namespace, log: log,
-		keys: map[string]signingKey{}, tokens: tokens,
+		keys: map[string]signingKey{}, tokens: sieve.New[tokenKey, signedToken](cachedTokens),
 	}
 }
 

@@ -21,7 +21,10 @@ const statusClientClosed = 499
 // Record is what the handlers of a request add to its access record. Its
 // methods may be called from several goroutines.
 type Record struct {
-	mu      sync.Mutex
+	// id of the request. It is set before the record is shared.
+	id string
+
+	mu      sync.Mutex // guards what follows
 	session string
 	route   string
 	code    string
@@ -76,9 +79,13 @@ func (r *Record) Fail(code string, cause error, level zapcore.Level) {
 func AccessLog(clk clock.PassiveClock, log *zap.Logger, quiet ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			rec, entry, start := record(w), &Record{}, clk.Now()
+			rec, req, start := record(w), r, clk.Now()
 			returned := false
-			req := r.WithContext(context.WithValue(r.Context(), recordKey{}, entry))
+			entry, ok := r.Context().Value(recordKey{}).(*Record)
+			if !ok { // RequestID has not made one
+				entry = &Record{}
+				req = r.WithContext(context.WithValue(r.Context(), recordKey{}, entry))
+			}
 			if slices.Contains(quiet, r.URL.Path) {
 				entry.level = zapcore.DebugLevel
 			}
@@ -92,6 +99,10 @@ func AccessLog(clk clock.PassiveClock, log *zap.Logger, quiet ...string) func(ht
 	}
 }
 
+// recordFields are slices of fields that are written again and again: a log
+// keeps no field beyond its write.
+var recordFields sync.Pool
+
 // write logs the record. returned is false when the handler panicked, which
 // breaks the connection off.
 func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took time.Duration, returned bool) {
@@ -101,7 +112,12 @@ func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took t
 	if checked == nil {
 		return
 	}
-	fields := []zap.Field{
+	reused, ok := recordFields.Get().(*[]zap.Field)
+	if !ok {
+		reused = new([]zap.Field)
+	}
+	fields := (*reused)[:0]
+	fields = append(fields,
 		zap.String("method", req.Method),
 		zap.String("route", r.pattern(req)),
 		zap.Int("status", r.answered(req, rec, returned)),
@@ -109,8 +125,8 @@ func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took t
 		zap.Duration("duration", took),
 		zap.String("session", r.session),
 		zap.String("code", r.code),
-		zap.String("requestId", RequestIDFrom(req.Context())),
-	}
+		zap.String("requestId", r.id),
+	)
 	if !returned {
 		fields = append(fields, zap.Bool("aborted", true))
 	}
@@ -118,6 +134,9 @@ func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took t
 		fields = append(fields, zap.Error(r.cause))
 	}
 	checked.Write(fields...)
+	clear(fields)
+	*reused = fields
+	recordFields.Put(reused)
 }
 
 func (r *Record) pattern(req *http.Request) string {

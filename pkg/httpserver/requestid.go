@@ -13,8 +13,6 @@ const headerRequestID = "X-Request-Id"
 // maxRequestID bounds an id that a client brings, in bytes.
 const maxRequestID = 128
 
-type requestIDKey struct{}
-
 // RequestID gives each request an id: the client's, if it is sane, else a new
 // one. The answer bears it, unless a header of that name is set already, as
 // when an answer of someone else is passed through.
@@ -30,7 +28,7 @@ func RequestID(next http.Handler) http.Handler {
 				h.Set(headerRequestID, id)
 			}
 		}
-		next.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+		next.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), recordKey{}, &Record{id: id})))
 		if rec.status == 0 {
 			rec.before(rec.Header()) // the server sends the head on our return
 		}
@@ -39,8 +37,10 @@ func RequestID(next http.Handler) http.Handler {
 
 // RequestIDFrom is the id of the request that ctx belongs to, or empty.
 func RequestIDFrom(ctx context.Context) string {
-	id, _ := ctx.Value(requestIDKey{}).(string)
-	return id
+	if r, ok := ctx.Value(recordKey{}).(*Record); ok {
+		return r.id
+	}
+	return ""
 }
 
 // saneRequestID: printable ASCII without space, so that it can stand in a log

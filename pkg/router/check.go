@@ -12,7 +12,7 @@ import (
 // check decides whether the row lets this caller, on this path, reach its
 // sandbox now. What a row does not say is not checked: rows of existing
 // installations name neither workload nor, always, an owner.
-func check(s session.Session, workload session.WorkloadRef, user auth.Principal, now time.Time) error {
+func check(s *session.Route, workload session.WorkloadRef, user auth.Principal, now time.Time) error {
 	switch {
 	case s.State == session.StateDeleting, s.Expired(now):
 		return notFound(s.ID)
@@ -34,8 +34,8 @@ func check(s session.Session, workload session.WorkloadRef, user auth.Principal,
 // destination is where and with which token a request goes.
 type destination struct {
 	scheme, endpoint string
-	// token is empty if the caller's own Authorization passes.
-	token string
+	// authorization is empty if the caller's own passes.
+	authorization string
 }
 
 // aim checks the exchange's row and sets its destination.
@@ -58,10 +58,10 @@ func (rt *Router) aim(x *exchange) error {
 	if s.AuthMode == session.AuthModeNone {
 		return nil
 	}
-	token, err := rt.Signer.SandboxToken(s.ID, s.KeyID, x.user)
+	authorization, err := rt.Signer.SandboxAuthorization(s.ID, s.KeyID, x.user)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSigning, err)
 	}
-	x.to.token = token
+	x.to.authorization = authorization
 	return nil
 }

@@ -66,7 +66,11 @@ func NewManager(transport http.RoundTripper, base *url.URL, signer IdentitySigne
 func (m *Manager) Create(ctx context.Context, workload session.WorkloadRef, owner string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	req, err := m.request(ctx, workload, owner)
+	body, err := json.Marshal(api.CreateRequest{Name: workload.Name, Namespace: workload.Namespace})
+	if err != nil {
+		return "", fmt.Errorf("encoding a create: %w", err)
+	}
+	req, err := m.request(ctx, http.MethodPost, kindTexts[workload.Kind].route, body, owner)
 	if err != nil {
 		return "", err
 	}
@@ -75,15 +79,15 @@ func (m *Manager) Create(ctx context.Context, workload session.WorkloadRef, owne
 		return "", fmt.Errorf("creating a session: %w: %w", ErrManagerUnavailable, err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return "", fmt.Errorf("reading the answer to a create: %w: %w", ErrManagerUnavailable, err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return "", refusal(workload, res, body)
+		return "", refusal(workload, res, answer)
 	}
 	var created api.CreateResponse
-	if err := json.Unmarshal(body, &created); err != nil {
+	if err := json.Unmarshal(answer, &created); err != nil {
 		return "", fmt.Errorf("answer to a create: %w: %w", ErrManagerUnavailable, err)
 	}
 	if !session.ValidID(created.SessionID) {
@@ -92,15 +96,28 @@ func (m *Manager) Create(ctx context.Context, workload session.WorkloadRef, owne
 	return created.SessionID, nil
 }
 
-func (m *Manager) request(ctx context.Context, workload session.WorkloadRef, owner string) (*http.Request, error) {
-	body, err := json.Marshal(api.CreateRequest{Name: workload.Name, Namespace: workload.Namespace})
+// Undo implements Creator.
+func (m *Manager) Undo(ctx context.Context, workload session.WorkloadRef, id, owner string) error {
+	req, err := m.request(ctx, http.MethodDelete, kindTexts[workload.Kind].route+"/sessions/"+id, nil, owner)
 	if err != nil {
-		return nil, fmt.Errorf("encoding a create: %w", err)
+		return err
 	}
-	target := m.base.JoinPath(kindTexts[workload.Kind].route)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
+	res, err := m.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("addressing a create: %w", err)
+		return fmt.Errorf("deleting session %s: %w: %w", id, ErrManagerUnavailable, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNotFound {
+		return fmt.Errorf("deleting session %s: workload-manager answers %d: %w", id, res.StatusCode, ErrManagerUnavailable)
+	}
+	return nil
+}
+
+// request addresses the workload-manager, in the name of the owner.
+func (m *Manager) request(ctx context.Context, method, path string, body []byte, owner string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, m.base.JoinPath(path).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("addressing the workload-manager: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if id := httpserver.RequestIDFrom(ctx); id != "" {
@@ -111,7 +128,7 @@ func (m *Manager) request(ctx context.Context, workload session.WorkloadRef, own
 	}
 	token, err := m.signer.IdentityToken(owner)
 	if err != nil {
-		return nil, fmt.Errorf("identity for a create: %w: %w", errSigning, err)
+		return nil, fmt.Errorf("identity for the workload-manager: %w: %w", errSigning, err)
 	}
 	req.Header.Set(api.HeaderUserIdentity, token)
 	return req, nil

@@ -181,3 +181,21 @@ func TestWithoutAnIdentityNothingIsAskedFor(t *testing.T) {
 	_, err := m.Create(t.Context(), echoWorkload, "ann")
 	assert.Equal(t, api.CodeJWTSigningFailed, answerTo(err).code)
 }
+
+func TestAnUndoDeletesTheSession(t *testing.T) {
+	t.Parallel()
+	for status, ok := range map[int]bool{200: true, 404: true, 503: false, 302: false} {
+		m := manager(t, func(w http.ResponseWriter, r *http.Request) {
+			assert.Equal(t, http.MethodDelete, r.Method)
+			assert.Equal(t, "/v1/agent-runtime/sessions/"+sessiontest.ID(7), r.RequestURI)
+			assert.Equal(t, "identity/ann", r.Header.Get("X-AgentCube-User-Identity"))
+			w.WriteHeader(status)
+		}, &fakeSigner{})
+		err := m.Undo(t.Context(), echoWorkload, sessiontest.ID(7), "ann")
+		if ok {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, ErrManagerUnavailable)
+	}
+}

@@ -135,7 +135,8 @@ func indexOf(err error) int {
 // fail answers a request with an error, in the router's shape, and says in
 // its access record why. x is nil where no session can be concerned.
 func (rt *Router) fail(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
-	if errors.Is(r.Context().Err(), context.Canceled) {
+	// The cause is another if it was the router that ended the request.
+	if errors.Is(context.Cause(r.Context()), context.Canceled) {
 		err = fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	a := answerTo(err)
@@ -145,6 +146,9 @@ func (rt *Router) fail(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	if a.status == statusClientClosed {
 		record.SetStatus(a.status)
 		w.WriteHeader(a.status)
+		if x != nil && x.created {
+			rt.undo(r.Context(), x)
+		}
 		return
 	}
 	body, marshalErr := json.Marshal(api.RouterError{

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
 // exchange is what the router knows of one request. It belongs to the
-// handler's goroutine; only clientErr is written by the transport's.
+// handler's goroutine; conn and clientErr are written by the transport's, and end may be
+// called by any.
 type exchange struct {
 	invocation
 	// query goes to the sandbox; marked: with a question mark.
@@ -21,13 +21,19 @@ type exchange struct {
 	user   auth.Principal
 	// id of the session, as soon as it is known.
 	id string
-	// session is the row last read. Zero until there is one.
-	session session.Session
+	// created: the session was made for this request.
+	created bool
+	// session is the row last read. Nil until there is one.
+	session *session.Route
 	to      destination
 	// answer is the header of the answer to the client.
 	answer http.Header
 	slot   *slot
 	flight *Flight
+	// end ends the forwarding, with the error that the caller gets.
+	end context.CancelCauseFunc
+	// conn is the connection to the sandbox.
+	conn atomic.Pointer[sandboxConn]
 	// clientErr is set when reading the request's body failed.
 	clientErr atomic.Pointer[error]
 }
@@ -38,10 +44,10 @@ func (x *exchange) stamp(h http.Header) {
 	if x == nil || x.id == "" {
 		return
 	}
-	h.Set(api.HeaderSessionID, x.id)
-	h.Del(api.HeaderSessionGeneration)
-	if x.session.ID != "" {
-		h.Set(api.HeaderSessionGeneration, strconv.FormatInt(x.session.Generation, 10))
+	h[headerSessionID] = []string{x.id}
+	delete(h, headerGeneration)
+	if x.session != nil {
+		h[headerGeneration] = []string{strconv.FormatInt(x.session.Generation, 10)}
 	}
 }
 

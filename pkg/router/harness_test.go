@@ -22,6 +22,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/httpserver"
+	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/session/sessiontest"
 )
@@ -59,7 +60,7 @@ func newRig(t *testing.T, changes ...func(*Dependencies, *Options)) *rig {
 	health := httpserver.NewHealth(clk, log)
 	health.Ready()
 	deps := Dependencies{
-		Store: r.store, Creator: r.creator, Signer: r.signer, Activity: r.activity, Health: health,
+		Store: lookup.New(clk, r.store, lookup.Options{}, log), Creator: r.creator, Signer: r.signer, Activity: r.activity, Health: health,
 		Metrics: httpserver.Status("metrics"),
 	}
 	opts := Options{AllowLoopbackEndpoints: true}
@@ -230,6 +231,21 @@ type fakeCreator struct {
 	mu     sync.Mutex
 	create func(ctx context.Context, workload session.WorkloadRef, owner string) (string, error)
 	calls  int
+	// undone are the ids of sessions that were undone.
+	undone []string
+}
+
+func (c *fakeCreator) Undo(ctx context.Context, _ session.WorkloadRef, id, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.undone = append(c.undone, id)
+	return ctx.Err()
+}
+
+func (c *fakeCreator) undoneIDs() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.undone
 }
 
 func (c *fakeCreator) Create(ctx context.Context, workload session.WorkloadRef, owner string) (string, error) {
@@ -252,8 +268,8 @@ func (c *fakeCreator) count() int {
 // fakeSigner signs legibly.
 type fakeSigner struct{ err error }
 
-func (s *fakeSigner) SandboxToken(id, keyID string, user auth.Principal) (string, error) {
-	return "token/" + id + "/" + keyID + "/" + user.Subject, s.err
+func (s *fakeSigner) SandboxAuthorization(id, keyID string, user auth.Principal) (string, error) {
+	return "Bearer token/" + id + "/" + keyID + "/" + user.Subject, s.err
 }
 
 func (s *fakeSigner) IdentityToken(owner string) (string, error) { return "identity/" + owner, s.err }

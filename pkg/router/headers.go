@@ -17,18 +17,26 @@ const (
 	forwarded      = "Forwarded"
 )
 
+// Our own headers as a http.Header holds them: to find that out again takes
+// memory.
+var (
+	headerSessionID    = http.CanonicalHeaderKey(api.HeaderSessionID)
+	headerGeneration   = http.CanonicalHeaderKey(api.HeaderSessionGeneration)
+	headerUserIdentity = http.CanonicalHeaderKey(api.HeaderUserIdentity)
+)
+
 // filterHeaders makes the headers that go to the sandbox out of the client's:
 // out is a copy of in's headers without the hop-by-hop ones. trusted says
 // whether the peer may speak for those it forwards for.
-func filterHeaders(in *http.Request, out http.Header, token string, trusted bool) {
+func filterHeaders(in *http.Request, out http.Header, authorization string, trusted bool) {
 	for name := range out {
 		if isForwarding(name) || isIdentity(name) {
 			delete(out, name)
 		}
 	}
 	setForwarded(in, out, trusted)
-	if token != "" {
-		out.Set("Authorization", "Bearer "+token)
+	if authorization != "" {
+		out.Set("Authorization", authorization)
 	}
 	// A switch to HTTP/2 would open a tunnel past all of this. Ignoring the
 	// offer is what the protocol provides for.
@@ -84,7 +92,7 @@ func isForwarding(name string) bool {
 
 // isIdentity reports the header by which the workload-manager knows owners.
 func isIdentity(name string) bool {
-	return folded(name) == http.CanonicalHeaderKey(api.HeaderUserIdentity)
+	return folded(name) == headerUserIdentity
 }
 
 // folded is the name as applications behind CGI-like interfaces see it, where

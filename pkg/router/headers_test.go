@@ -38,7 +38,7 @@ func TestFilterHeaders(t *testing.T) {
 		"its list may come in pieces":        {in: header(forwardedFor, "6.6.6.6", forwardedFor, "7.7.7.7"), trusted: true, want: header(forwardedFor, "6.6.6.6, 7.7.7.7, 192.0.2.1")},
 		"an identity is dropped":             {in: header(api.HeaderUserIdentity, "x", "X_agentcube_user_identity", "x"), want: header()},
 		"also from a trusted proxy":          {in: header(api.HeaderUserIdentity, "x"), trusted: true, want: header()},
-		"the token replaces the caller's":    {in: header("Authorization", "Bearer a", "Authorization", "Basic b"), token: "t", want: header("Authorization", "Bearer t")},
+		"the token replaces the caller's":    {in: header("Authorization", "Bearer a", "Authorization", "Basic b"), token: "Bearer t", want: header("Authorization", "Bearer t")},
 		"without one the caller's passes":    {in: header("Authorization", "Basic b"), want: header("Authorization", "Basic b")},
 		"an upgrade is kept":                 {in: header("Connection", "Upgrade", "Upgrade", "websocket"), want: header("Connection", "Upgrade", "Upgrade", "websocket")},
 		"one to HTTP/2 is not":               {in: header("Connection", "Upgrade", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQ"), want: header()},
@@ -123,7 +123,7 @@ func FuzzHeaderFiltering(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, cookie string, trusted bool) {
 		in := &http.Request{Header: header(name, value, "Cookie", cookie), Host: "h", RemoteAddr: "192.0.2.1:1"}
 		out := in.Header.Clone()
-		filterHeaders(in, out, "token", trusted)
+		filterHeaders(in, out, "Bearer token", trusted)
 		require.Equal(t, "Bearer token", out.Get("Authorization"))
 		require.True(t, strings.HasSuffix(out.Get(forwardedFor), "192.0.2.1"))
 		for n := range out {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"go.uber.org/zap"
+
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -56,8 +58,18 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 	x.answer = w.Header()
 	x.flight = rt.Activity.Begin(x.id)
 	defer x.flight.End()
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// Or else the server, when the sandbox begins to answer, reads up to
+		// 256 KiB of the body and throws them away: the sandbox would get a
+		// body with a hole in it.
+		_ = http.NewResponseController(w).EnableFullDuplex() // every writer of net/http supports it
+	}
 	// The copy carries the exchange to the proxy's hooks.
-	rt.proxy.ServeHTTP(w, r.WithContext(withExchange(r.Context(), x)))
+	ctx, end := context.WithCancelCause(withExchange(r.Context(), x))
+	defer end(nil)
+	x.end = end
+	defer x.releaseConn()
+	rt.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // prepare fills the exchange in: caller, session, destination.
@@ -92,23 +104,36 @@ func (rt *Router) resolve(ctx context.Context, x *exchange, ref reference) (err 
 		if x.id, err = rt.Creator.Create(ctx, x.workload, x.user.Subject); err != nil {
 			return err
 		}
+		x.created = true
 	}
 	record.SetSession(x.id)
-	x.session, err = rt.lookup(ctx, x.id)
+	x.session, err = rt.lookup(ctx, rt.Store.Get, x.id)
 	return err
 }
 
+// undo deletes a session that was made for a client which left before it was
+// told the session's id: nobody else knows it.
+func (rt *Router) undo(ctx context.Context, x *exchange) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if err := rt.Creator.Undo(ctx, x.workload, x.id, x.user.Subject); err != nil {
+		rt.log.Warn("a session that nobody knows stays until it is idle for too long",
+			zap.String("session", x.id), zap.Error(err))
+	}
+}
+
 // lookup reads a row. An error of the store's is never taken for an absence.
-func (rt *Router) lookup(ctx context.Context, id string) (session.Session, error) {
-	s, err := rt.Store.Get(ctx, id)
+func (rt *Router) lookup(
+	ctx context.Context, get func(context.Context, string) (*session.Route, error), id string,
+) (*session.Route, error) {
+	s, err := get(ctx, id)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return session.Session{}, notFound(id)
+		return nil, notFound(id)
 	case errors.Is(err, session.ErrCorrupt):
-		return session.Session{}, fmt.Errorf("reading session %s: %w", id, err)
+		return nil, fmt.Errorf("reading session %s: %w", id, err)
 	case err != nil:
-		return session.Session{}, fmt.Errorf("%w: %w", errStore, err)
+		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.ID = id // the key is what was asked for, whatever the row says
 	return s, nil
 }

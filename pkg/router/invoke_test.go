@@ -227,6 +227,62 @@ func TestWithoutASessionOneIsCreatedAndUsed(t *testing.T) {
 	assert.Equal(t, 1, r.creator.count())
 }
 
+func TestASessionThatNobodyKnowsIsUndone(t *testing.T) {
+	t.Parallel()
+	for sentence, c := range map[string]struct {
+		leaves string // when the client does
+		undone bool
+	}{
+		"it leaves while the session is made":       {"create", true},
+		"it leaves before the sandbox answers":      {"wait", true},
+		"it leaves when it was told the session":    {"answer", false},
+		"it leaves, and the session was there":      {"known", false},
+		"it stays, and the sandbox cannot be found": {"never", false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			s := newSandbox(t, func(w http.ResponseWriter, r *http.Request) {
+				if c.leaves == "answer" {
+					_ = http.NewResponseController(w).Flush()
+				} else {
+					leave()
+				}
+				<-r.Context().Done()
+			})
+			endpoint := s.endpoint()
+			if c.leaves == "never" {
+				endpoint = refusing(t)
+			}
+			r.creator.create = func(ctx context.Context, _ session.WorkloadRef, _ string) (string, error) {
+				if c.leaves == "create" {
+					leave()
+					<-ctx.Done()
+				}
+				return r.ready(endpoint), nil
+			}
+			id := ""
+			if c.leaves == "known" {
+				id = r.ready(endpoint)
+			}
+			res, err := r.client().Do(r.request(http.MethodGet, echoPath+"/x", id, nil).WithContext(ctx))
+			if err == nil {
+				assert.Equal(t, sessiontest.ID(1), res.Header.Get(api.HeaderSessionID))
+				_ = res.Body.Close()
+			}
+			leave()
+			r.server.Close() // when it returns, so have the handlers
+			want := []string(nil)
+			if c.undone {
+				want = []string{sessiontest.ID(1)}
+			}
+			assert.Equal(t, want, r.creator.undoneIDs())
+		})
+	}
+}
+
 func TestRefusalsOfTheWorkloadManagerPass(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

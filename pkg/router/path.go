@@ -76,20 +76,19 @@ func rawTarget(r *http.Request) (path, query string, marked bool) {
 	return r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery || r.URL.RawQuery != ""
 }
 
-// sandboxURL is a URL whose request line has path and query byte for byte.
-func sandboxURL(scheme, endpoint, path, query string, marked bool) *url.URL {
-	u := &url.URL{Scheme: scheme, Host: endpoint, RawQuery: query, ForceQuery: marked}
+// setTarget makes u a URL whose request line has path and query byte for byte.
+func setTarget(u *url.URL, to destination, path, query string, marked bool) {
+	*u = url.URL{Scheme: to.scheme, Host: to.endpoint, RawQuery: query, ForceQuery: marked}
 	decoded, err := url.PathUnescape(path)
 	u.Path, u.RawPath = decoded, path
 	if err == nil && u.EscapedPath() == path {
-		return u
+		return
 	}
 	// net/url would escape what the client left bare ("|", UTF-8). An opaque
 	// URL is sent as it is, except that it may not begin with two slashes:
 	// then the request line has to name the host too.
 	u.Opaque = path
 	if strings.HasPrefix(path, "//") {
-		u.Opaque = "//" + endpoint + path
+		u.Opaque = "//" + to.endpoint + path
 	}
-	return u
 }

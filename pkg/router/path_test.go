@@ -2,6 +2,7 @@ package router
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -132,7 +133,9 @@ func FuzzPathAndQueryAreKept(f *testing.F) {
 		inv, ok := parseInvocation(echoPath + path)
 		require.True(t, ok)
 		require.Equal(t, path, inv.path)
-		line := sandboxURL("http", "10.0.0.7:8080", inv.path, query, marked).RequestURI()
+		var u url.URL
+		setTarget(&u, destination{scheme: "http", endpoint: "10.0.0.7:8080"}, inv.path, query, marked)
+		line := u.RequestURI()
 		assert.Equal(t, target, strings.TrimPrefix(line, "http://10.0.0.7:8080"))
 	})
 }

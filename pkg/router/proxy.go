@@ -33,15 +33,16 @@ func (rt *Router) newProxy(wire http.RoundTripper) *httputil.ReverseProxy {
 // rewrite makes the sandbox's request out of the client's.
 func (rt *Router) rewrite(pr *httputil.ProxyRequest) {
 	x := exchangeFrom(pr.In.Context())
-	filterHeaders(pr.In, pr.Out.Header, x.to.token, trustedPeer(pr.In.RemoteAddr, rt.opts.TrustedProxies))
+	filterHeaders(pr.In, pr.Out.Header, x.to.authorization, trustedPeer(pr.In.RemoteAddr, rt.opts.TrustedProxies))
 	// The values of trailers arrive after the body, in the client's map.
 	pr.Out.Trailer = pr.In.Trailer
 	x.address(pr.Out)
 }
 
-// address points a request at the exchange's destination.
+// address points a request, which nobody else has, at the exchange's
+// destination.
 func (x *exchange) address(out *http.Request) {
-	out.URL = sandboxURL(x.to.scheme, x.to.endpoint, x.path, x.query, x.marked)
+	setTarget(out.URL, x.to, x.path, x.query, x.marked)
 	out.Host = x.to.endpoint
 }
 

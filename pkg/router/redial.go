@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"time"
 )
 
@@ -30,10 +31,7 @@ type redialer struct {
 // RoundTrip implements http.RoundTripper.
 func (d *redialer) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeFrom(req.Context())
-	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { x.flight.Connected() },
-	})
-	req = req.WithContext(ctx)
+	req = onConnection(req, x.gotConn)
 	if req.Body != nil {
 		req.Body = &keptBody{Reader: req.Body, x: x}
 	}
@@ -41,32 +39,36 @@ func (d *redialer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !isDial(err) {
 		return res, err
 	}
-	return d.redial(ctx, req, x, err)
+	return d.redial(req, x, err)
+}
+
+// onConnection calls got when the request has a connection. The reverse proxy
+// makes a trace for each request, which takes another hook for nothing; to
+// compose two takes more time than the rest of the router.
+func onConnection(req *http.Request, got func(httptrace.GotConnInfo)) *http.Request {
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GotConn == nil {
+		trace.GotConn = got
+		return req
+	}
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: got}))
 }
 
 // send makes one attempt, which ends early if the store says that the sandbox
 // is gone.
 func (d *redialer) send(req *http.Request, x *exchange) (*http.Response, error) {
-	// The context outlives this call with the answer's body; the server ends
-	// its parent when the request is over.
-	ctx, cancel := context.WithCancelCause(req.Context())
-	one := &wait{row: x.session, x: x, to: x.to, since: d.router.clock.Now(), cancel: cancel}
+	one := &wait{row: x.session, x: x, to: x.to, since: d.router.clock.Now()}
 	d.router.waiting.add(one)
 	defer d.router.waiting.remove(one)
-	res, err := d.wire.RoundTrip(req.WithContext(ctx))
-	if err == nil {
-		return res, nil
+	res, err := d.wire.RoundTrip(req)
+	if cause := context.Cause(req.Context()); err != nil && known(cause) {
+		err = cause
 	}
-	if req.Context().Err() == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	cancel(err)
-	return nil, err
+	return res, err
 }
 
 // redial follows the row for as long as the window allows.
-func (d *redialer) redial(ctx context.Context, req *http.Request, x *exchange, failure error) (*http.Response, error) {
-	clk := d.router.clock
+func (d *redialer) redial(req *http.Request, x *exchange, failure error) (*http.Response, error) {
+	ctx, clk := req.Context(), d.router.clock
 	end := clk.Now().Add(d.router.opts.RetryWindow)
 	moved, err := d.reread(ctx, x)
 	for backoff := firstBackoff; err == nil; backoff = min(2*backoff, maxBackoff) {
@@ -83,10 +85,10 @@ func (d *redialer) redial(ctx context.Context, req *http.Request, x *exchange, f
 			attempt = withDialTimeout(ctx, max(end.Sub(clk.Now()), time.Millisecond))
 		}
 		again := req.WithContext(attempt) // shares the trailers, which are yet to come
-		again.Header = req.Header.Clone()
+		again.Header, again.URL = req.Header.Clone(), new(url.URL)
 		x.address(again)
-		if x.to.token != "" {
-			again.Header.Set("Authorization", "Bearer "+x.to.token)
+		if x.to.authorization != "" {
+			again.Header.Set("Authorization", x.to.authorization)
 		}
 		var res *http.Response
 		res, failure = d.send(again, x)
@@ -100,7 +102,7 @@ func (d *redialer) redial(ctx context.Context, req *http.Request, x *exchange, f
 
 // reread asks the store where the session is now.
 func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err error) {
-	s, err := d.router.lookup(ctx, x.id)
+	s, err := d.router.lookup(ctx, d.router.Store.Fresh, x.id)
 	if err != nil {
 		return false, err
 	}
@@ -108,6 +110,9 @@ func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err err
 	x.session = s
 	if err := d.router.aim(x); err != nil {
 		return false, err
+	}
+	if before.endpoint != x.to.endpoint {
+		d.router.conns.leave(x.id)
 	}
 	return before.endpoint != x.to.endpoint || generation != s.Generation, nil
 }

@@ -22,7 +22,7 @@ type reference struct {
 // of the same name, in this order. Values of one place that contradict each
 // other name nothing: a request must not reach a session by chance.
 func sessionReference(header http.Header, query string) reference {
-	if values := header[http.CanonicalHeaderKey(api.HeaderSessionID)]; len(values) > 0 {
+	if values := header[headerSessionID]; len(values) > 0 {
 		return referenceOf(values)
 	}
 	if _, values := cutCookie(header["Cookie"]); len(values) > 0 {

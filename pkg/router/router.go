@@ -31,12 +31,15 @@ import (
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
-// Store reads the rows of sessions.
+// Store tells what the rows of sessions say (pkg/router/lookup).
 type Store interface {
-	// Get returns the session's row, session.ErrNotFound, or
-	// session.ErrCorrupt. Any other error means that the store could not be
+	// Get returns what the row says, perhaps from memory, session.ErrNotFound,
+	// or session.ErrCorrupt. Any other error means that the store could not be
 	// asked.
-	Get(ctx context.Context, id string) (session.Session, error)
+	Get(ctx context.Context, id string) (*session.Route, error)
+	// Fresh is a Get that asks the store itself, for whoever has a reason to
+	// doubt what Get says.
+	Fresh(ctx context.Context, id string) (*session.Route, error)
 }
 
 // Creator makes sessions.
@@ -46,13 +49,16 @@ type Creator interface {
 	// when ctx ends first. Refusals of the workload-manager are *ManagerError,
 	// everything else is ErrManagerUnavailable.
 	Create(ctx context.Context, workload session.WorkloadRef, owner string) (id string, err error)
+	// Undo deletes a session that Create has made for the owner. One that is
+	// gone already is no error.
+	Undo(ctx context.Context, workload session.WorkloadRef, id, owner string) error
 }
 
 // Signer makes the token by which a sandbox knows the router.
 type Signer interface {
-	// SandboxToken signs for the session with the key the sandbox got; an
-	// empty keyID means the current one.
-	SandboxToken(sessionID, keyID string, user auth.Principal) (string, error)
+	// SandboxAuthorization is the value of that header, signed for the session
+	// with the key the sandbox got; an empty keyID means the current one.
+	SandboxAuthorization(sessionID, keyID string, user auth.Principal) (string, error)
 }
 
 // Authenticator finds out who calls, from the Authorization header.
@@ -96,6 +102,9 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 }
 
+// undoTimeout bounds the deletion of a session that nobody knows.
+const undoTimeout = 30 * time.Second
+
 const (
 	defaultDialTimeout = 5 * time.Second
 	defaultRetryWindow = time.Second
@@ -109,6 +118,8 @@ type Router struct {
 	log     *zap.Logger
 	limiter *limiter
 	waiting waiting
+	changes chan string
+	conns   *connections
 	proxy   *httputil.ReverseProxy
 }
 
@@ -127,7 +138,20 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		log:          log,
 		limiter:      &limiter{max: int64(opts.MaxConcurrentRequests)},
 		waiting:      waiting{set: map[*wait]struct{}{}},
+		changes:      make(chan string, maxChanges),
+		conns:        &connections{set: map[string]map[*sandboxConn]struct{}{}},
 	}
-	rt.proxy = rt.newProxy(newTransports(opts))
+	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
 	return rt
+}
+
+// Leave is called with the id of a session whose row has changed: it may be
+// elsewhere by now, and its address another's. Pooled connections are closed,
+// and requests that wait for an answer of the sandbox are looked at.
+func (rt *Router) Leave(id string) {
+	rt.conns.leave(id)
+	select {
+	case rt.changes <- id:
+	default: // Run looks at them a little later
+	}
 }

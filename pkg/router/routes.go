@@ -11,7 +11,8 @@ import (
 // Paths that are asked all the time and say nothing in a log.
 var quietPaths = []string{"/health/live", "/health/ready", "/livez", "/readyz", "/metrics"}
 
-// Handler returns every route and middleware. The order:
+// Handler returns every route and middleware. What an invocation passes stands
+// before chi, which would copy each request once more. The order:
 //
 //  1. the request id, which every later record and answer carries;
 //  2. the access record, around everything that can fail;
@@ -22,12 +23,7 @@ var quietPaths = []string{"/health/live", "/health/ready", "/livez", "/readyz", 
 //  5. the fixed routes, which no concurrency limit reaches.
 func (rt *Router) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(
-		httpserver.RequestID,
-		httpserver.AccessLog(rt.clock, rt.log, quietPaths...),
-		httpserver.Recover(rt.log, rt.answer(errPanic)),
-		rt.invocations,
-	)
+	r.Use(nameRoute)
 	r.Get("/health/live", httpserver.Status("alive"))
 	r.Get("/health/ready", rt.healthReady)
 	r.Get("/livez", httpserver.Status("ok"))
@@ -35,7 +31,21 @@ func (rt *Router) Handler() http.Handler {
 	r.Method(http.MethodGet, "/metrics", rt.Metrics)
 	r.NotFound(rt.answer(errNoRoute))
 	r.MethodNotAllowed(rt.answer(errMethod))
-	return r
+	return chi.Chain(
+		httpserver.RequestID,
+		httpserver.AccessLog(rt.clock, rt.log, quietPaths...),
+		httpserver.Recover(rt.log, rt.answer(errPanic)),
+		rt.invocations,
+	).Handler(r)
+}
+
+// nameRoute puts the route that chi has chosen into the access record.
+func nameRoute(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		record, route := httpserver.RecordFrom(r.Context()), chi.RouteContext(r.Context())
+		defer func() { record.SetRoute(route.RoutePattern()) }() // also when it panics
+		next.ServeHTTP(w, r)
+	})
 }
 
 // answer is a handler that always fails with err.

@@ -3,14 +3,17 @@ package router
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/assert"
@@ -111,6 +114,8 @@ func TestWebSocketsAreCarried(t *testing.T) { //nolint:tparallel // the cases sh
 			assert.EqualValues(t, 1, r.router.limiter.upgraded.Load())
 			assert.EqualValues(t, 0, r.router.limiter.inFlight.Load())
 			require.NoError(t, conn.Close(websocket.StatusNormalClosure, ""))
+			require.Eventually(t, func() bool { return r.router.limiter.upgraded.Load() == 0 }, deadline, time.Millisecond,
+				"the next case counts from none")
 		})
 	}
 }
@@ -184,6 +189,92 @@ func TestEarlyHintsPassAndTheAnswerKeepsItsSession(t *testing.T) {
 	final := readFrom(t, reader)
 	assert.Equal(t, http.StatusOK, final.StatusCode)
 	assert.Equal(t, id, final.Header.Get(api.HeaderSessionID))
+}
+
+func TestAHundredMegabytesPassWholeBothWays(t *testing.T) {
+	t.Parallel()
+	const size = 100 << 20
+	r := newRig(t)
+	s := newSandbox(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		_, _ = io.Copy(w, r.Body)
+	})
+	id := r.ready(s.endpoint())
+	sent, got := sha256.New(), sha256.New()
+	source := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{}), size), sent)
+	res, err := r.client().Do(r.request(http.MethodPost, echoPath+"/x", id, source))
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	n, err := io.Copy(got, res.Body)
+	require.NoError(t, err)
+	assert.EqualValues(t, size, n)
+	assert.Equal(t, sent.Sum(nil), got.Sum(nil))
+}
+
+func TestABodyWaitsForTheSandboxsConsent(t *testing.T) {
+	t.Parallel()
+	for sentence, c := range map[string]struct {
+		consents bool
+		status   int
+	}{
+		"it consents": {true, http.StatusOK},
+		"it refuses":  {false, http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			bodies := make(chan string, 1)
+			s := newSandbox(t, func(w http.ResponseWriter, r *http.Request) {
+				if !c.consents {
+					w.WriteHeader(http.StatusRequestEntityTooLarge)
+					return
+				}
+				body, _ := io.ReadAll(r.Body) // which consents
+				bodies <- string(body)
+			})
+			id := r.ready(s.endpoint())
+			conn := r.dial()
+			_, err := fmt.Fprintf(conn, "POST %s/x HTTP/1.1\r\nHost: h\r\n%s: %s\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
+				echoPath, api.HeaderSessionID, id)
+			require.NoError(t, err)
+			reader := bufio.NewReader(conn)
+			assert.Equal(t, "100-continue", s.last(t).Header.Get("Expect"))
+			if c.consents {
+				require.Equal(t, http.StatusContinue, readFrom(t, reader).StatusCode)
+				_, err = io.WriteString(conn, "body")
+				require.NoError(t, err)
+				assert.Equal(t, "body", <-bodies)
+			}
+			final := readFrom(t, reader)
+			assert.Equal(t, c.status, final.StatusCode, final.body)
+			assert.Equal(t, id, final.Header.Get(api.HeaderSessionID))
+		})
+	}
+}
+
+func TestAWebSocketStaysOpenForLongerThanEveryTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 20 * time.Millisecond
+	r := newRig(t, func(_ *Dependencies, o *Options) {
+		o.ResponseTimeout, o.DialTimeout, o.RetryWindow = timeout, timeout, timeout
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.router.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	s := newSandbox(t, echoSocket)
+	conn, _, err := r.socket("", header(api.HeaderSessionID, r.ready(s.endpoint())))
+	require.NoError(t, err)
+	for range 3 {
+		<-r.clock.After(5 * timeout)
+		require.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte("still there")))
+		_, got, err := conn.Read(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "still there", string(got))
+	}
 }
 
 func TestALongUploadReachesTheSandboxAsItComes(t *testing.T) {

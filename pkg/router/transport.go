@@ -18,6 +18,8 @@ const (
 	// goroutines and two buffers, some 17 kB.
 	maxIdleConnsPerSandbox = 256
 	maxIdleConns           = 512
+	// maxResponseHeader bounds the head of a sandbox's answer, 1 MiB.
+	maxResponseHeader = 1 << 20
 	// continueTimeout is how long a body waits for the "100 Continue" that
 	// its client asked for.
 	continueTimeout = time.Second
@@ -39,34 +41,35 @@ type transports struct {
 	http2 *http.Transport
 }
 
-func newTransports(opts Options) *transports {
+func newTransports(opts Options, conns *connections) *transports {
 	var one, two http.Protocols
 	one.SetHTTP1(true)
 	two.SetHTTP2(true)
 	two.SetUnencryptedHTTP2(true)
-	return &transports{http1: newTransport(opts, &one), http2: newTransport(opts, &two)}
+	return &transports{http1: newTransport(opts, conns, &one), http2: newTransport(opts, conns, &two)}
 }
 
-func newTransport(opts Options, protocols *http.Protocols) *http.Transport {
+func newTransport(opts Options, conns *connections, protocols *http.Protocols) *http.Transport {
 	d := &net.Dialer{KeepAliveConfig: keepAlive}
 	return &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		DialContext: conns.dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			attempt := *d
 			attempt.Timeout = dialTimeout(ctx, opts.DialTimeout)
 			return attempt.DialContext(ctx, network, addr)
-		},
+		}),
 		Protocols: protocols,
 		TLSClientConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            opts.SandboxCAs,
 			InsecureSkipVerify: opts.SandboxCAs == nil, //nolint:gosec // the contract: verified with --sandbox-ca only
 		},
-		TLSHandshakeTimeout:   opts.DialTimeout,
-		ResponseHeaderTimeout: opts.ResponseTimeout,
-		ExpectContinueTimeout: continueTimeout,
-		IdleConnTimeout:       idleConnTimeout,
-		MaxIdleConns:          maxIdleConns,
-		MaxIdleConnsPerHost:   maxIdleConnsPerSandbox,
+		TLSHandshakeTimeout:    opts.DialTimeout,
+		ResponseHeaderTimeout:  opts.ResponseTimeout,
+		ExpectContinueTimeout:  continueTimeout,
+		MaxResponseHeaderBytes: maxResponseHeader,
+		IdleConnTimeout:        idleConnTimeout,
+		MaxIdleConns:           maxIdleConns,
+		MaxIdleConnsPerHost:    maxIdleConnsPerSandbox,
 		// What was encoded, and whether, is between client and sandbox.
 		DisableCompression: true,
 	}

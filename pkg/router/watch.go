@@ -20,11 +20,10 @@ type waiting struct {
 
 // wait is one such request. It is not changed once it is in the set.
 type wait struct {
-	row    session.Session
-	x      *exchange
-	to     destination
-	since  time.Time
-	cancel context.CancelCauseFunc
+	row   *session.Route
+	x     *exchange
+	to    destination
+	since time.Time
 }
 
 func (w *waiting) add(one *wait) {
@@ -37,6 +36,15 @@ func (w *waiting) remove(one *wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.set, one)
+}
+
+// end ends a request with err, unless its sandbox has begun to answer.
+func (w *waiting) end(one *wait, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.set[one]; ok {
+		one.x.end(err)
+	}
 }
 
 // since lists the waits that began no later than t.
@@ -52,22 +60,43 @@ func (w *waiting) since(t time.Time) []*wait {
 	return old
 }
 
+// of lists the waits of a session.
+func (w *waiting) of(id string) []*wait {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var its []*wait
+	for one := range w.set {
+		if one.row.ID == id {
+			its = append(its, one)
+		}
+	}
+	return its
+}
+
+// maxChanges bounds the sessions whose change is still to be looked at.
+const maxChanges = 1024
+
 // Run ends requests that wait for a sandbox which, by the store, is gone. It
-// looks at those that have waited for a dial timeout, as often as that, and
-// returns nil when ctx ends.
+// looks at those of a session whose row has changed (Leave), and, since a
+// change may be missed, at all that have waited for a dial timeout, as often
+// as that. It returns nil when ctx ends.
 func (rt *Router) Run(ctx context.Context) error {
 	period := rt.opts.DialTimeout
 	ticker := rt.clock.NewTicker(period)
 	defer ticker.Stop()
 	for {
+		var doubtful []*wait
 		select {
 		case <-ctx.Done():
 			return nil
+		case id := <-rt.changes:
+			doubtful = rt.waiting.of(id)
 		case <-ticker.C():
+			doubtful = rt.waiting.since(rt.clock.Now().Add(-period))
 		}
-		for _, one := range rt.waiting.since(rt.clock.Now().Add(-period)) {
+		for _, one := range doubtful {
 			if err := rt.left(ctx, one); err != nil {
-				one.cancel(err)
+				rt.waiting.end(one, err)
 			}
 		}
 	}
@@ -78,7 +107,7 @@ func (rt *Router) Run(ctx context.Context) error {
 // sandbox that is not ready while it still has its address: it may be busy
 // with this very request.
 func (rt *Router) left(ctx context.Context, one *wait) error {
-	s, err := rt.lookup(ctx, one.row.ID)
+	s, err := rt.lookup(ctx, rt.Store.Fresh, one.row.ID)
 	switch {
 	case errors.Is(err, errSessionNotFound):
 		return err

@@ -277,9 +277,9 @@ func TestOpenFailsWithTheLastFailureWhenItsContextEnds(t *testing.T) {
 
 func TestOptionsHaveDefaults(t *testing.T) {
 	t.Parallel()
-	want := Options{CallTimeout: 3 * time.Second, CreateBound: 120 * time.Second, MaxSkew: 60 * time.Second, Page: 500}
+	want := Options{CallTimeout: 3 * time.Second, CreateBound: 120 * time.Second, MaxSkew: 60 * time.Second, Page: 500, Silence: time.Second}
 	assert.Equal(t, want, Options{}.withDefaults())
-	assert.Equal(t, want, Options{CallTimeout: -1, CreateBound: -1, MaxSkew: -1, Page: -1}.withDefaults())
-	mine := Options{CallTimeout: 1, CreateBound: 1, MaxSkew: 1, Page: 1}
+	assert.Equal(t, want, Options{CallTimeout: -1, CreateBound: -1, MaxSkew: -1, Page: -1, Silence: -1}.withDefaults())
+	mine := Options{CallTimeout: 1, CreateBound: 1, MaxSkew: 1, Page: 1, Silence: 1}
 	assert.Equal(t, mine, mine.withDefaults())
 }

@@ -1,5 +1,11 @@
 package store
 
+import (
+	"strings"
+
+	"github.com/agentcube/agentcube/pkg/session"
+)
+
 // The key space. The first three are shared with existing installations and
 // are read and written by their programs too; the others are ours.
 //
@@ -41,7 +47,19 @@ func newKeys() keys {
 	}
 }
 
-func (k keys) row(id string) string          { return k.rowPrefix + id }
+func (k keys) row(id string) string { return k.rowPrefix + id }
+
+// ids of the rows among the keys.
+func (k keys) ids(names []string) []string {
+	ids := make([]string, 0, len(names))
+	for _, name := range names {
+		if id, ok := strings.CutPrefix(name, k.rowPrefix); ok && session.ValidID(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 func (k keys) process(process string) string { return k.processPrefix + process }
 
 // indexes in the order in which scripts take them.

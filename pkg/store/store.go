@@ -29,6 +29,8 @@ const (
 	DefaultMaxSkew = 60 * time.Second
 	// DefaultPage is how many rows one step of Index or Scan reads.
 	DefaultPage = 500
+	// DefaultSilence is how long a server that is followed may be silent.
+	DefaultSilence = time.Second
 	// HeartbeatTTL is how long a process counts as alive after a Beat.
 	HeartbeatTTL = 20 * time.Second
 
@@ -49,6 +51,9 @@ type Options struct {
 	MaxSkew time.Duration
 	// Page is how many rows or index members one step of Index or Scan reads.
 	Page int
+	// Silence is how long a server that is followed may be silent before it
+	// counts as not answering.
+	Silence time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -63,6 +68,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Page <= 0 {
 		o.Page = DefaultPage
+	}
+	if o.Silence <= 0 {
+		o.Silence = DefaultSilence
 	}
 	return o
 }

@@ -20,13 +20,14 @@ const (
 // program can import them.
 var floors = [][]string{
 	{"pkg/api", "pkg/session"},
+	{"pkg/sieve"},
 	{
 		"pkg/config", "pkg/telemetry", "pkg/httpserver", "pkg/auth", "pkg/store", "pkg/sandbox",
 	},
 	{"pkg/workload"},
 	{
 		"pkg/workloadmanager/provision", "pkg/workloadmanager/reconcile", "pkg/workloadmanager/gc",
-		"pkg/workloadmanager/resync",
+		"pkg/workloadmanager/resync", "pkg/router/lookup",
 	},
 	{"pkg/workloadmanager", "pkg/router"},
 	{"cmd/internal/command"},
@@ -138,6 +139,7 @@ var Rules = []Rule{
 			}
 			libraries := []string{
 				"testing", "github.com/stretchr/testify", "github.com/alicebob/miniredis/v2", gomonkey,
+				"google.golang.org/grpc",
 				"k8s.io/client-go/dynamic/fake", "k8s.io/client-go/kubernetes/fake", "k8s.io/utils/clock/testing",
 			}
 			return imports(p, func(f File, imported string) bool {

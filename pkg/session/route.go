@@ -1,0 +1,32 @@
+package session
+
+import "time"
+
+// Route is what a router needs of a row: enough to decide whether a request
+// may reach the sandbox, and where that is. It is not changed once it is made,
+// so that many requests can share one.
+type Route struct {
+	ID          string
+	Workload    WorkloadRef
+	EntryPoints []EntryPoint
+	OwnerID     string
+	// ExpiresAt is the hard end of life. Zero: unlimited.
+	ExpiresAt  time.Time
+	State      State
+	AuthMode   string
+	KeyID      string
+	Generation int64
+}
+
+// RouteOf is the session as a router knows it.
+func RouteOf(s Session) *Route {
+	return &Route{
+		ID: s.ID, Workload: s.Workload, EntryPoints: s.EntryPoints, OwnerID: s.OwnerID, ExpiresAt: s.ExpiresAt,
+		State: s.State, AuthMode: s.AuthMode, KeyID: s.KeyID, Generation: s.Generation,
+	}
+}
+
+// Expired reports whether the hard end of life has come.
+func (r *Route) Expired(now time.Time) bool {
+	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
+}

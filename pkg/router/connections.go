@@ -17,6 +17,10 @@ type connections struct {
 	set map[string]map[*sandboxConn]struct{}
 }
 
+func newConnections() *connections {
+	return &connections{set: map[string]map[*sandboxConn]struct{}{}}
+}
+
 // sandboxConn embeds the TCP connection itself rather than net.Conn, so that
 // splice keeps working.
 type sandboxConn struct {

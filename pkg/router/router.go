@@ -139,7 +139,7 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		limiter:      &limiter{max: int64(opts.MaxConcurrentRequests)},
 		waiting:      waiting{set: map[*wait]struct{}{}},
 		changes:      make(chan string, maxChanges),
-		conns:        &connections{set: map[string]map[*sandboxConn]struct{}{}},
+		conns:        newConnections(),
 	}
 	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
 	return rt

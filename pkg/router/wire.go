@@ -12,5 +12,5 @@ func Wire(opts Options) (http.RoundTripper, httputil.BufferPool) {
 	if opts.DialTimeout <= 0 {
 		opts.DialTimeout = defaultDialTimeout
 	}
-	return newTransports(opts), &bufferPool{}
+	return newTransports(opts, newConnections()), &bufferPool{}
 }

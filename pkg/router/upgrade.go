@@ -13,7 +13,7 @@ import (
 // as it is open. A small buffer takes a usual message; a stream that fills it
 // gets a large one for as long as it goes on.
 const (
-	smallBufferSize = 4 << 10
+	smallBufferSize = 2 << 10
 	largeBufferSize = 32 << 10
 )
 

@@ -140,9 +140,9 @@ func (s *site) kubeconfig(t *testing.T) string {
 }
 
 // addRouter starts a router on the site's store.
-func (s *site) addRouter(t *testing.T) {
+func (s *site) addRouter(t *testing.T, args ...string) {
 	t.Helper()
-	p := s.start(t, launch{name: "router", env: []string{
+	p := s.start(t, launch{name: "router", args: args, env: []string{
 		"REDIS_ADDR=" + s.Redis.Addr, "WORKLOAD_MANAGER_URL=" + s.Manager().URL,
 	}})
 	s.Router = &system.Program{Process: p.Process, URL: p.url}

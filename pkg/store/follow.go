@@ -94,6 +94,12 @@ func (r *Redis) follow(ctx context.Context, l *line, f Follower) (connected bool
 	if err := l.open(ctx); err != nil {
 		return false, err
 	}
+	// The client's own connections may need a little longer: after some failed
+	// dials go-redis tries only once a second (internal/pool, tryDial), and fails
+	// every call meanwhile. Until they work nothing can be read.
+	if err := r.client.Ping(ctx).Err(); err != nil {
+		return false, fmt.Errorf("asking on the other connections: %w", err)
+	}
 	f.Connected(asked, l.tells)
 
 	group, ctx := errgroup.WithContext(ctx)

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -277,4 +279,25 @@ func TestWhatIsNoRowIsNotTold(t *testing.T) {
 		"session:expiry", "session:e", "session:", "", "agentcube:due", sessiontest.ID(1),
 		"session:" + sessiontest.ID(1), "xsession:" + sessiontest.ID(1),
 	}))
+}
+
+// The client stops dialling for a while when dials have failed again and again.
+func TestAStoreThatIsConnectedCanBeRead(t *testing.T) {
+	t.Parallel()
+	first := ownReal(t)
+	r := open(t, Config{Addrs: []string{first.addr}})
+	f := follow(t, r)
+	f.until("connected")
+	first.stop()
+	f.until("lost")
+	for range 200 {
+		_, err := r.Get(t.Context(), sessiontest.ID(1))
+		require.ErrorIs(t, err, ErrUnavailable)
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(first.addr), 0o700))
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(first.addr)) })
+	ownReal(t, "--unixsocket", first.addr)
+	f.until("connected")
+	_, err := r.Get(t.Context(), sessiontest.ID(1))
+	require.ErrorIs(t, err, session.ErrNotFound)
 }

@@ -72,7 +72,7 @@ func (t *apiTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 // only in its readiness. Once it is ready the same call is made again, since it
 // may have become so in between.
 func (t *apiTransport) refused(r *http.Request, response *http.Response) (*http.Response, error) {
-	lacking, err := lacksRight(response)
+	message, lacking, err := lacksRight(response)
 	if err != nil || !lacking {
 		return response, err
 	}
@@ -83,7 +83,7 @@ func (t *apiTransport) refused(r *http.Request, response *http.Response) (*http.
 	}
 	if !started {
 		_ = response.Body.Close()
-		return starting(r)
+		return starting(r, message)
 	}
 	again := r.Clone(r.Context())
 	if r.Body != nil && r.Body != http.NoBody {
@@ -98,25 +98,25 @@ func (t *apiTransport) refused(r *http.Request, response *http.Response) (*http.
 	return t.next.RoundTrip(again)
 }
 
-// lacksRight reports whether a refusal is for want of a right, and leaves its
-// body as it was.
-func lacksRight(response *http.Response) (bool, error) {
+// lacksRight reports whether a refusal is for want of a right, with its message,
+// and leaves its body as it was.
+func lacksRight(response *http.Response) (message string, lacking bool, err error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxStatus))
 	if err != nil {
 		_ = response.Body.Close()
-		return false, fmt.Errorf("reading a refusal: %w", err)
+		return "", false, fmt.Errorf("reading a refusal: %w", err)
 	}
 	response.Body = restored{io.MultiReader(bytes.NewReader(text), response.Body), response.Body}
 	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	if err != nil {
-		return false, nil //nolint:nilerr // not the API server's
+		return "", false, nil //nolint:nilerr // not the API server's
 	}
 	status, ok := decoded.(*metav1.Status)
 	if !ok {
-		return false, nil
+		return "", false, nil
 	}
 	kind, known := rejectedCause(status.Message)
-	return known && kind == RejectForbidden, nil
+	return status.Message, known && kind == RejectForbidden, nil
 }
 
 // restored is a body whose beginning was read.
@@ -125,8 +125,8 @@ type restored struct {
 	io.Closer
 }
 
-// started asks the API server. Only its own word that it is not ready counts:
-// whoever may not ask learns nothing.
+// started asks the API server. Each role of ours may ask it: whoever is refused
+// even that is not known yet.
 func (t *apiTransport) started(r *http.Request) (bool, error) {
 	ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, t.ready.String(), http.NoBody)
 	if err != nil {
@@ -141,18 +141,18 @@ func (t *apiTransport) started(r *http.Request) (bool, error) {
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxStatus)) // so that the connection can be used again
 	_ = response.Body.Close()
-	return response.StatusCode < http.StatusInternalServerError, nil
+	return response.StatusCode == http.StatusOK, nil
 }
 
 // starting is the answer that an API server which knows that it has not started
-// would give.
-func starting(r *http.Request) (*http.Response, error) {
+// would give, in place of its refusal.
+func starting(r *http.Request, refusal string) (*http.Response, error) {
 	text, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure,
 		Reason:   metav1.StatusReasonServiceUnavailable,
 		Code:     http.StatusServiceUnavailable,
-		Message:  "the API server is starting and does not know all roles yet",
+		Message:  "the API server is starting and does not know all roles yet: " + refusal,
 	})
 	if err != nil {
 		return nil, err

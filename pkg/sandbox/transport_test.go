@@ -44,8 +44,8 @@ func TestARefusalOfAnAPIServerThatIsStarting(t *testing.T) {
 		"an API server that has become ready meanwhile is asked again": {
 			lacking, http.StatusOK, 1, func(err error) bool { return err == nil }, 2,
 		},
-		"whoever may not see the readiness takes the refusal as it is": {
-			lacking, http.StatusForbidden, 0, apierrors.IsForbidden, 2,
+		"an API server that does not let its readiness be seen does not know us yet": {
+			lacking, http.StatusForbidden, 0, apierrors.IsServiceUnavailable, 1,
 		},
 		"another refusal is passed on without a question": {
 			quotaIsOut, http.StatusInternalServerError, 0, apierrors.IsForbidden, 1,

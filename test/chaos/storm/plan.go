@@ -2,6 +2,7 @@ package storm
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -48,12 +49,12 @@ var weights = []struct {
 	{KubeObject, 12},
 	{KubePod, 8},
 	{KubeAdopted, 5},
-	{KubeTemplate, 2},
+	{KubeTemplate, 3},
 	{KubeNamespace, 2},
 	{KubeLabel, 6},
 	{Stranger, 4},
-	{Crash, 9},
-	{Fault, 9},
+	{Crash, 11},
+	{Fault, 11},
 }
 
 // Step is one thing to do. Everything random about it is drawn in advance, so
@@ -84,11 +85,13 @@ const (
 	longPause  = 800 * time.Millisecond
 )
 
-// Planner draws steps. Faults come in a shuffled order, each as often as any
+// Planner draws steps. Kinds come in a shuffled order, each as often as its weight
+// says in every 200 steps. Faults come in a shuffled order, each as often as any
 // other.
 type Planner struct {
 	random *rand.Rand
 	number int
+	kinds  []Kind
 	faults []string
 	bag    []string
 }
@@ -116,18 +119,18 @@ func (p *Planner) Shuffle(names []string) {
 	p.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 }
 
+// kind is the next one of the bag. Drawn one by one, a run of any length could
+// meet too few of a kind to say anything of it.
 func (p *Planner) kind() Kind {
-	total := 0
-	for _, w := range weights {
-		total += w.weight
-	}
-	left := p.random.IntN(total)
-	for _, w := range weights {
-		if left -= w.weight; left < 0 {
-			return w.kind
+	if len(p.kinds) == 0 {
+		for _, w := range weights {
+			p.kinds = append(p.kinds, slices.Repeat([]Kind{w.kind}, w.weight)...)
 		}
+		p.random.Shuffle(len(p.kinds), func(i, j int) { p.kinds[i], p.kinds[j] = p.kinds[j], p.kinds[i] })
 	}
-	panic("the weights do not add up")
+	kind := p.kinds[0]
+	p.kinds = p.kinds[1:]
+	return kind
 }
 
 func (p *Planner) fault() string {

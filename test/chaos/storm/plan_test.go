@@ -34,7 +34,7 @@ func TestAFullRunHasEachKindOfStepAndEachFaultOftenEnough(t *testing.T) {
 		assert.Less(t, s.Pause, longPause)
 	}
 	for _, w := range weights {
-		assert.GreaterOrEqual(t, kinds[w.kind], met, w.kind)
+		assert.Equal(t, 10*w.weight, kinds[w.kind], w.kind)
 	}
 	for name, n := range faults {
 		assert.InDelta(t, kinds[Fault]/3, n, 1, name)

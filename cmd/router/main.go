@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentcube/agentcube/cmd/internal/command"
 	"github.com/agentcube/agentcube/pkg/config"
+	"github.com/agentcube/agentcube/pkg/telemetry"
 )
 
 func main() {
@@ -20,5 +21,5 @@ func main() {
 			return Run(ctx, cfg, log, nil)
 		},
 	}
-	os.Exit(p.Main(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(p.Main(os.Args[1:], os.Getenv, os.Stdout, telemetry.Buffered(os.Stderr)))
 }

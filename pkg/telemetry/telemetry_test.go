@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -112,4 +114,33 @@ func TestMetrics(t *testing.T) {
 	assert.Contains(t, body, `agentcube_build_info{commit="abc",go="go1.26",program="router",version="v1"} 1`)
 	assert.Contains(t, body, "\ngo_goroutines ")
 	assert.Contains(t, body, "\nprocess_resident_memory_bytes ")
+}
+
+func TestABufferPassesWholeRecordsOnSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		buffered := Buffered(zapcore.AddSync(&out))
+		log, _, err := NewLogger(FormatJSON, "info", buffered)
+		require.NoError(t, err)
+		log.Info("first")
+		synctest.Wait()
+		assert.Empty(t, out.String())
+		<-time.After(bufferInterval)
+		synctest.Wait()
+		assert.Contains(t, out.String(), "first")
+
+		out.Reset()
+		log.Info("last")
+		require.NoError(t, log.Sync())
+		assert.Contains(t, out.String(), "last", "at the end nothing is waited for")
+
+		out.Reset()
+		for range 2 * bufferSize / 100 { // each record is longer than that
+			log.Info("many")
+		}
+		assert.NotEmpty(t, out.String())
+		assert.True(t, strings.HasSuffix(out.String(), "}\n"), "no record is cut in two")
+		require.NoError(t, buffered.(*zapcore.BufferedWriteSyncer).Stop())
+	})
 }

@@ -42,6 +42,7 @@ type Program[C Settings] struct {
 // Main is the program from its arguments to its exit code. Answers to --help and
 // --version go to stdout, everything else to stderr.
 func (p Program[C]) Main(args []string, getenv func(string) string, stdout io.Writer, stderr zapcore.WriteSyncer) int {
+	defer func() { _ = stderr.Sync() }() // which may not be syncable
 	cfg, err := p.Parse(args, getenv)
 	if help, ok := errors.AsType[*config.HelpError](err); ok {
 		_, _ = fmt.Fprint(stdout, help.Usage)
@@ -60,7 +61,6 @@ func (p Program[C]) Main(args []string, getenv func(string) string, stdout io.Wr
 		_, _ = fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
-	defer func() { _ = log.Sync() }() // stderr may not be syncable
 	telemetry.BridgeKlog(log)
 	store.LogTo(log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -21,8 +21,10 @@ const statusClientClosed = 499
 // Record is what the handlers of a request add to its access record. Its
 // methods may be called from several goroutines.
 type Record struct {
-	// id of the request. It is set before the record is shared.
-	id string
+	// id of the request, and how to end its context. They are set before the
+	// record is shared.
+	id  string
+	end context.CancelCauseFunc
 
 	mu      sync.Mutex // guards what follows
 	session string
@@ -31,6 +33,7 @@ type Record struct {
 	status  int
 	cause   error
 	level   zapcore.Level
+	carried any
 }
 
 type recordKey struct{}
@@ -71,6 +74,29 @@ func (r *Record) Fail(code string, cause error, level zapcore.Level) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.code, r.cause, r.level = code, cause, level
+}
+
+// Carry keeps what a handler wants to find again from the request's context, in
+// place of a copy of the request with a context of its own. There is one for a
+// request.
+func (r *Record) Carry(v any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.carried = v
+}
+
+// Carried is what was kept, nil if nothing was.
+func (r *Record) Carried() any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.carried
+}
+
+// End ends the request's context, with err as its cause. It needs RequestID.
+func (r *Record) End(err error) {
+	if r.end != nil {
+		r.end(err)
+	}
 }
 
 // AccessLog writes one record for each request, when it is over. Requests for

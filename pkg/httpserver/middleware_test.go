@@ -328,3 +328,26 @@ func TestFilesAreCopiedByTheServer(t *testing.T) {
 	assert.Equal(t, "content", got.body)
 	assert.Equal(t, int64(7), e.record(t).ContextMap()["bytes"])
 }
+
+func TestARequestCarriesWhatIsHungOnItsRecord(t *testing.T) {
+	t.Parallel()
+	ended := errors.New("ended")
+	handler := RequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		type other struct{}
+		record := RecordFrom(r.Context())
+		assert.Nil(t, record.Carried())
+		record.Carry("something")
+		derived, cancel := context.WithCancel(context.WithValue(r.Context(), other{}, 1))
+		defer cancel()
+		assert.Equal(t, "something", RecordFrom(derived).Carried())
+		assert.Equal(t, "of the server", r.Context().Value(serverKey{}))
+		record.End(ended)
+		<-derived.Done()
+		assert.Equal(t, ended, context.Cause(derived))
+	}))
+	ctx := context.WithValue(t.Context(), serverKey{}, "of the server")
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
+	RecordFrom(t.Context()).End(ended) // without RequestID there is nothing to end
+}
+
+type serverKey struct{}

@@ -28,11 +28,28 @@ func RequestID(next http.Handler) http.Handler {
 				h.Set(headerRequestID, id)
 			}
 		}
-		next.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), recordKey{}, &Record{id: id})))
+		ctx, end := context.WithCancelCause(r.Context())
+		defer end(nil)
+		next.ServeHTTP(rec, r.WithContext(&requestContext{ctx, Record{id: id, end: end}})) //nolint:contextcheck // it is derived
 		if rec.status == 0 {
 			rec.before(rec.Header()) // the server sends the head on our return
 		}
 	})
+}
+
+// requestContext carries a request's record: one copy of the request, and one
+// piece of memory, for all that handlers hang on to it.
+type requestContext struct {
+	context.Context //nolint:containedctx // it is one
+	record          Record
+}
+
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
+	if key == (recordKey{}) {
+		return &c.record
+	}
+	return c.Context.Value(key)
 }
 
 // RequestIDFrom is the id of the request that ctx belongs to, or empty.

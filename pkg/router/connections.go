@@ -41,8 +41,8 @@ func (c *connections) dialer(dial func(context.Context, string, string) (net.Con
 		if err != nil || !ok {
 			return conn, err
 		}
-		x, ok := ctx.Value(exchangeKey{}).(*exchange)
-		if !ok {
+		x := exchangeOf(ctx)
+		if x == nil {
 			return conn, nil // nobody's: it is of no session that can leave
 		}
 		s := &sandboxConn{TCPConn: tcp, all: c, session: x.id}

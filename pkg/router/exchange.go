@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agentcube/agentcube/pkg/auth"
+	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
@@ -31,7 +32,7 @@ type exchange struct {
 	slot   *slot
 	flight *Flight
 	// end ends the forwarding, with the error that the caller gets.
-	end context.CancelCauseFunc
+	end func(error)
 	// conn is the connection to the sandbox.
 	conn atomic.Pointer[sandboxConn]
 	// clientErr is set when reading the request's body failed.
@@ -51,17 +52,17 @@ func (x *exchange) stamp(h http.Header) {
 	}
 }
 
-type exchangeKey struct{}
-
-func withExchange(ctx context.Context, x *exchange) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
+// exchangeOf returns the request's exchange, nil if it has none.
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := httpserver.RecordFrom(ctx).Carried().(*exchange)
+	return x
 }
 
 // exchangeFrom returns the request's exchange. Nothing gets to the proxy
 // without one.
 func exchangeFrom(ctx context.Context) *exchange {
-	x, ok := ctx.Value(exchangeKey{}).(*exchange)
-	if !ok {
+	x := exchangeOf(ctx)
+	if x == nil {
 		panic("router: a request got to the proxy without its exchange")
 	}
 	return x

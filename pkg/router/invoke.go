@@ -64,12 +64,11 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 		// body with a hole in it.
 		_ = http.NewResponseController(w).EnableFullDuplex() // every writer of net/http supports it
 	}
-	// The copy carries the exchange to the proxy's hooks.
-	ctx, end := context.WithCancelCause(withExchange(r.Context(), x))
-	defer end(nil)
-	x.end = end
+	record := httpserver.RecordFrom(r.Context())
+	record.Carry(x) // to the proxy's hooks
+	x.end = record.End
 	defer x.releaseConn()
-	rt.proxy.ServeHTTP(w, r.WithContext(ctx))
+	rt.proxy.ServeHTTP(w, r)
 }
 
 // prepare fills the exchange in: caller, session, destination.

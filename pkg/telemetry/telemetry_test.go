@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 func TestRecordsAreJSONWithTheirLevelTimeAndCaller(t *testing.T) {
@@ -126,7 +127,7 @@ func TestABufferPassesWholeRecordsOnSoon(t *testing.T) {
 		log.Info("first")
 		synctest.Wait()
 		assert.Empty(t, out.String())
-		<-time.After(bufferInterval)
+		<-clock.RealClock{}.After(bufferInterval) // of the bubble
 		synctest.Wait()
 		assert.Contains(t, out.String(), "first")
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,23 +11,32 @@ import (
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
+// touchBatch is how many sessions one command touches. The server does nothing
+// else for as long as it takes, some hundred microseconds.
+const touchBatch = 256
+
 // Touch records when sessions were last active, in seconds. A session that is
 // gone stays gone, and an activity older than the recorded one changes nothing.
 func (r *Redis) Touch(ctx context.Context, activity map[string]time.Time) error {
 	return r.do(ctx, "recording activity", func(ctx context.Context) error {
 		_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for id, at := range activity {
-				if session.ValidID(id) {
-					p.ZAddArgs(ctx, r.keys.activity, redis.ZAddArgs{
-						XX: true, GT: true,
-						Members: []redis.Z{{Score: float64(at.Unix()), Member: id}},
-					})
-				}
+			for members := range slices.Chunk(touched(activity), touchBatch) {
+				p.ZAddArgs(ctx, r.keys.activity, redis.ZAddArgs{XX: true, GT: true, Members: members})
 			}
 			return nil
 		})
 		return err
 	})
+}
+
+func touched(activity map[string]time.Time) []redis.Z {
+	members := make([]redis.Z, 0, len(activity))
+	for id, at := range activity {
+		if session.ValidID(id) {
+			members = append(members, redis.Z{Score: float64(at.Unix()), Member: id})
+		}
+	}
+	return members
 }
 
 // LastActivity is when the session was last active, in seconds. Zero: unknown.

@@ -106,6 +106,15 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
+// ownConn has the request's connection closed after its use. One that was
+// upgraded belongs to no pool, and httputil does not close it if the sandbox
+// switched to what nobody had asked for.
+func (x *exchange) ownConn() {
+	if s := x.conn.Load(); s != nil {
+		s.left.Store(true)
+	}
+}
+
 // releaseConn ends the use of the request's connection, if it has one.
 func (x *exchange) releaseConn() {
 	if s := x.conn.Swap(nil); s != nil {

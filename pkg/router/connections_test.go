@@ -97,6 +97,21 @@ func TestAnAddressThatWasGivenAwayIsDialledAnew(t *testing.T) {
 	assert.EqualValues(t, 2, received.Load())
 }
 
+func TestAConnectionThatSwitchedWithoutBeingAskedIsClosed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	endpoint, _ := rawSandbox(t, func(_ int, w io.Writer) bool {
+		_, err := io.WriteString(w, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		return err == nil
+	})
+	id := r.ready(endpoint)
+	for range 3 {
+		res, body := r.get(echoPath+"/x", id)
+		fails(t, res, body, http.StatusBadGateway, api.CodeSandboxUnreachable)
+	}
+	require.Eventually(t, func() bool { return r.openConns(id) == 0 }, deadline, time.Millisecond) // the handler may not have returned yet
+}
+
 func TestTheHeadOfAnAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

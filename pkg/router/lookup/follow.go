@@ -128,6 +128,17 @@ func (c *Cache) Lost(silent bool, err error) {
 	}
 }
 
+// Unfollowed is called when the store answers, but will not be followed any
+// more. Rows are read each time, as before there was a connection.
+func (c *Cache) Unfollowed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	c.link.settle()
+	c.link = link{}
+	c.downSaid = false
+}
+
 // forget drops all rows, and what reads under way will find. mu is held.
 func (c *Cache) forget() {
 	c.era++

@@ -207,15 +207,20 @@ func (c *Cache) end(id string, r *read, era uint64, row *session.Route, err erro
 	}
 }
 
-// maxRow bounds what is kept of one row, in bytes of text.
-const maxRow = 4 << 10
+// maxRow bounds what is kept of one row, in bytes of text; each entry point
+// counts as much more, for what surrounds its text.
+const (
+	maxRow     = 4 << 10
+	pointBytes = 48
+)
 
 // small reports whether the row may be kept. One that is not is read for each
 // request: it cannot drive the memory up.
 func small(r *session.Route) bool {
-	n := len(r.ID) + len(r.OwnerID)
+	n := len(r.ID) + len(r.OwnerID) + len(r.Workload.Kind) + len(r.Workload.Namespace) + len(r.Workload.Name) +
+		len(r.AuthMode) + len(r.KeyID) + len(r.State)
 	for _, p := range r.EntryPoints {
-		n += len(p.Path) + len(p.Protocol) + len(p.Endpoint)
+		n += pointBytes + len(p.Path) + len(p.Protocol) + len(p.Endpoint)
 	}
 	return n <= maxRow
 }

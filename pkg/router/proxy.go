@@ -55,6 +55,8 @@ func (rt *Router) received(res *http.Response) error {
 		x.slot.upgrade()
 		slimUpgrade(res)
 		x.ownConn()
+	} else {
+		x.lastOnConn(x.answer)
 	}
 	x.stamp(res.Header)
 	if _, typed := res.Header["Content-Type"]; !typed {

@@ -156,7 +156,7 @@ func classify(ctx context.Context, err error) error {
 }
 
 // keptBody is a request body that survives a failed dial, which closes it,
-// and remembers that it was the client who failed.
+// and remembers that it ended, or that it was the client who failed.
 type keptBody struct {
 	io.Reader
 	x *exchange
@@ -164,7 +164,11 @@ type keptBody struct {
 
 func (b *keptBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.x.bodyEnded.Store(true)
+	default:
 		b.x.clientErr.CompareAndSwap(nil, &err)
 	}
 	return n, err

@@ -90,10 +90,12 @@ func (d *redialer) redial(req *http.Request, x *exchange, failure error) (*http.
 		if x.to.authorization != "" {
 			again.Header.Set("Authorization", x.to.authorization)
 		}
-		var res *http.Response
-		res, failure = d.send(again, x)
-		if !isDial(failure) {
-			return res, failure
+		res, latest := d.send(again, x)
+		if !isDial(latest) {
+			return res, latest
+		}
+		if moved || !timedOut(latest) { // one that the window cut short says nothing new
+			failure = latest
 		}
 		moved = false
 	}
@@ -138,17 +140,21 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}
+
 // classify says which of the router's errors a failed round trip is.
 func classify(ctx context.Context, err error) error {
 	x := exchangeFrom(ctx)
-	var network net.Error
 	clientErr := x.clientErr.Load()
 	switch {
 	case known(err): // from the store, or a check
 		return err
 	case clientErr != nil:
 		return fmt.Errorf("%w: %w", errBadBody, *clientErr)
-	case errors.As(err, &network) && network.Timeout():
+	case timedOut(err):
 		return fmt.Errorf("%w: %w", errTimeout, err)
 	default:
 		return fmt.Errorf("%w: %w", errUnreachable, err)

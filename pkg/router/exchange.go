@@ -26,6 +26,8 @@ type exchange struct {
 	// session is the row last read. Nil until there is one.
 	session *session.Route
 	to      destination
+	// aimed is the row that to was taken from, for those who dial.
+	aimed atomic.Pointer[session.Route]
 	// answer is the header of the answer to the client.
 	answer http.Header
 	slot   *slot

@@ -57,13 +57,22 @@ func onConnection(req *http.Request, got func(httptrace.GotConnInfo)) *http.Requ
 // is gone.
 func (d *redialer) send(req *http.Request, x *exchange) (*http.Response, error) {
 	one := &wait{row: x.session, x: x, to: x.to, since: d.router.clock.Now()}
-	d.router.waiting.add(one)
-	defer d.router.waiting.remove(one)
-	res, err := d.wire.RoundTrip(req)
-	if cause := context.Cause(req.Context()); err != nil && known(cause) {
-		err = cause
+	res, err := d.await(req, one)
+	// Nobody ends it from here on, but somebody may have just as it was answered.
+	if cause := context.Cause(req.Context()); cause != nil && known(cause) {
+		if err == nil {
+			_ = res.Body.Close() // what follows of it was cut off
+		}
+		return nil, cause
 	}
 	return res, err
+}
+
+// await is the time during which the attempt may be ended.
+func (d *redialer) await(req *http.Request, one *wait) (*http.Response, error) {
+	d.router.waiting.add(one)
+	defer d.router.waiting.remove(one)
+	return d.wire.RoundTrip(req)
 }
 
 // redial follows the row for as long as the window allows.
@@ -114,7 +123,7 @@ func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err err
 		return false, err
 	}
 	if before.endpoint != x.to.endpoint {
-		d.router.conns.leave(x.id)
+		d.router.conns.leave(x.id, s)
 	}
 	return before.endpoint != x.to.endpoint || generation != s.Generation, nil
 }

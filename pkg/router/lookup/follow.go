@@ -62,6 +62,11 @@ func (l *link) settle() {
 // question asked at the given time. With tells it tells of every change from
 // here on. Whatever happened before may have been missed, so all is forgotten.
 func (c *Cache) Connected(asked time.Time, tells bool) {
+	c.connected(asked, tells)
+	c.opts.Forgotten()
+}
+
+func (c *Cache) connected(asked time.Time, tells bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget()

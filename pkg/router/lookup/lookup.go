@@ -66,6 +66,9 @@ type Options struct {
 	// Changed is called with the id of each row that changed, remembered or
 	// not: what it said may be in use.
 	Changed func(id string)
+	// Forgotten is called when changes may have been missed, of any row, and
+	// the store can be asked again.
+	Forgotten func()
 }
 
 func (o Options) withDefaults() Options {
@@ -80,6 +83,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Changed == nil {
 		o.Changed = func(string) {}
+	}
+	if o.Forgotten == nil {
+		o.Forgotten = func() {}
 	}
 	return o
 }

@@ -268,6 +268,23 @@ func TestAfterAnOutageNothingOfBeforeIsServed(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrNotFound)
 }
 
+func TestWhenChangesMayHaveBeenMissedSomebodyIsTold(t *testing.T) {
+	t.Parallel()
+	var r *rig
+	told := 0
+	r = newRig(t, Options{Forgotten: func() {
+		told++
+		assert.Zero(t, r.Len()) // and it may ask
+	}})
+	r.connect()
+	r.generation(r.put(1, 1))
+	assert.Equal(t, 1, told)
+	r.Lost(true, errors.New("lost"))
+	assert.Equal(t, 1, told, "the store cannot be asked")
+	r.connect()
+	assert.Equal(t, 2, told)
+}
+
 func TestAConnectionThatOnlyBrokeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for sentence, c := range map[string]struct {
@@ -275,7 +292,7 @@ func TestAConnectionThatOnlyBrokeIsWaitedFor(t *testing.T) {
 		want error
 	}{
 		"and comes back":  {func(r *rig) { r.connect() }, nil},
-		"and is refused": {func(r *rig) { r.Unfollowed() }, nil},
+		"and is refused":  {func(r *rig) { r.Unfollowed() }, nil},
 		"and is not back": {func(r *rig) { r.Lost(false, errors.New("refused")) }, session.ErrUnavailable},
 	} {
 		t.Run(sentence, func(t *testing.T) {

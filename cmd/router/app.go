@@ -87,7 +87,9 @@ func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, erro
 	}), options)
 	a.rows = lookup.New(a.clock, chaosStore(a.store), lookup.Options{
 		MaxStaleness: cfg.MaxStaleness,
-		Changed:      func(id string) { a.router.Leave(id) }, // there is a router before anything runs
+		// There is a router before anything runs.
+		Changed:   func(id string) { a.router.Leave(id) },
+		Forgotten: func() { a.router.LeaveAll() },
 	}, log)
 	a.activity = router.NewRecorder(a.clock, a.store, log)
 	a.health.Detail("store", a.store.Ping)

@@ -55,6 +55,7 @@ func (rt *Router) aim(x *exchange) error {
 	if strings.EqualFold(point.Protocol, session.ProtocolHTTPS) {
 		x.to.scheme = "https"
 	}
+	x.aimed.Store(s)
 	if s.AuthMode == session.AuthModeNone {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
@@ -60,6 +61,7 @@ func TestConnectionsToAnAddressThatWasLeftAreClosed(t *testing.T) {
 			}
 			r.router.conns.mu.Unlock()
 
+			r.ready("10.0.0.7:80")
 			require.Eventually(t, func() bool { // the handler may not have returned yet
 				r.router.Leave(id)
 				return r.openConns(id) == 1
@@ -74,6 +76,63 @@ func TestConnectionsToAnAddressThatWasLeftAreClosed(t *testing.T) {
 			assert.Zero(t, r.openConns(id))
 		})
 	}
+}
+
+func TestConnectionsToWhereASessionStillIsAreKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := newSandbox(t, nil)
+	id := r.ready(s.endpoint())
+	_, _ = r.get(echoPath+"/x", id)
+	require.Equal(t, 1, r.openConns(id))
+	for _, row := range []func(*session.Session){state(session.StateNotReady), state(session.StateReady)} {
+		looked := make(chan struct{})
+		r.ready(s.endpoint(), row)
+		r.store.After("Get", func() { close(looked) })
+		r.router.Leave(id)
+		<-looked
+	}
+	r.router.conns.mu.Lock()
+	for c := range r.router.conns.set[id] {
+		assert.False(t, c.left.Load())
+	}
+	r.router.conns.mu.Unlock()
+	assert.Equal(t, 1, r.openConns(id))
+	for sentence, leave := range map[string]func(){
+		"its address is another pod's": func() {
+			r.ready(s.endpoint(), func(s *session.Session) { s.Generation = 2 })
+			r.router.Leave(id)
+		},
+		"it went while nobody could tell": func() {
+			r.rows.Wipe()
+			r.router.LeaveAll()
+		},
+	} {
+		r.ready(s.endpoint())
+		_, _ = r.get(echoPath+"/x", id)
+		leave()
+		require.Eventually(t, func() bool { return r.openConns(id) == 0 }, deadline, time.Millisecond, sentence)
+	}
+}
+
+func TestADialThatEndsAfterItsSessionLeftIsNoConnection(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, nil)
+	c := newConnections()
+	x := &exchange{id: "id"}
+	dial := c.dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		c.leave(x.id, &session.Route{EntryPoints: []session.EntryPoint{{Endpoint: "10.0.0.7:80"}}})
+		return conn, err
+	})
+	var err error
+	httpserver.RequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		httpserver.RecordFrom(r.Context()).Carry(x)
+		_, err = dial(r.Context(), "tcp", s.endpoint())
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+	require.ErrorIs(t, err, errLeft)
+	assert.True(t, isDial(err))
+	assert.Empty(t, c.set)
 }
 
 func TestAnAddressThatWasGivenAwayIsDialledAnew(t *testing.T) {
@@ -97,6 +156,21 @@ func TestAnAddressThatWasGivenAwayIsDialledAnew(t *testing.T) {
 	assert.EqualValues(t, 2, received.Load())
 }
 
+func TestAConnectionThatSwitchedWithoutBeingAskedIsClosed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	endpoint, _ := rawSandbox(t, func(_ int, w io.Writer) bool {
+		_, err := io.WriteString(w, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		return err == nil
+	})
+	id := r.ready(endpoint)
+	for range 3 {
+		res, body := r.get(echoPath+"/x", id)
+		fails(t, res, body, http.StatusBadGateway, api.CodeSandboxUnreachable)
+	}
+	require.Eventually(t, func() bool { return r.openConns(id) == 0 }, deadline, time.Millisecond) // the handler may not have returned yet
+}
+
 func TestTheHeadOfAnAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -112,13 +186,6 @@ func TestARequestThatWaitsLearnsAtOnceThatItsSessionIsGone(t *testing.T) {
 	t.Parallel()
 	server := newRedisServer(t)
 	r, _, writer := onRedis(t, server, time.Minute) // looks by itself every 5 s
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.router.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
 	s := newSandbox(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	id := readyRow(t, writer, 1, s.endpoint())
 	removed := make(chan time.Time, 1)

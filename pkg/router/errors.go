@@ -143,6 +143,7 @@ func (rt *Router) fail(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	record := httpserver.RecordFrom(r.Context())
 	record.Fail(a.code, err, a.level)
 	x.stamp(w.Header())
+	x.lastOnConn(w.Header())
 	if a.status == statusClientClosed {
 		record.SetStatus(a.status)
 		w.WriteHeader(a.status)

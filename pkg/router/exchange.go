@@ -12,8 +12,8 @@ import (
 )
 
 // exchange is what the router knows of one request. It belongs to the
-// handler's goroutine; conn and clientErr are written by the transport's, and end may be
-// called by any.
+// handler's goroutine; conn, bodyEnded and clientErr are written by the transport's, and
+// end may be called by any.
 type exchange struct {
 	invocation
 	// query goes to the sandbox; marked: with a question mark.
@@ -27,6 +27,8 @@ type exchange struct {
 	// session is the row last read. Nil until there is one.
 	session *session.Route
 	to      destination
+	// aimed is the row that to was taken from, for those who dial.
+	aimed atomic.Pointer[session.Route]
 	// answer is the header of the answer to the client.
 	answer http.Header
 	slot   *slot
@@ -35,6 +37,10 @@ type exchange struct {
 	end func(error)
 	// conn is the connection to the sandbox.
 	conn atomic.Pointer[sandboxConn]
+	// duplex: the body is read on after the answer has begun.
+	duplex bool
+	// bodyEnded: the request's body was read to its end.
+	bodyEnded atomic.Bool
 	// clientErr is set when reading the request's body failed.
 	clientErr atomic.Pointer[error]
 }
@@ -49,6 +55,17 @@ func (x *exchange) stamp(h http.Header) {
 	delete(h, headerGeneration)
 	if x.session != nil {
 		h[headerGeneration] = []string{strconv.FormatInt(x.session.Generation, 10)}
+	}
+}
+
+// lastOnConn says so, in an answer of which this is the header, if the client's
+// connection cannot bear another request: what may still be read of the body
+// when the handler is done must not meet the server that reads the next
+// request. It would panic, in whichever goroutine comes second, or take the
+// rest of the body for a request.
+func (x *exchange) lastOnConn(h http.Header) {
+	if x != nil && x.duplex && !x.bodyEnded.Load() {
+		h["Connection"] = []string{"close"}
 	}
 }
 

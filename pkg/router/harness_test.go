@@ -74,6 +74,13 @@ func newRig(t *testing.T, changes ...func(*Dependencies, *Options)) *rig {
 	r.server.Config.Protocols.SetUnencryptedHTTP2(true)
 	r.server.Start()
 	t.Cleanup(r.server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.router.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
 	return r
 }
 

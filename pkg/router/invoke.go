@@ -62,7 +62,7 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 		// Or else the server, when the sandbox begins to answer, reads up to
 		// 256 KiB of the body and throws them away: the sandbox would get a
 		// body with a hole in it.
-		_ = http.NewResponseController(w).EnableFullDuplex() // every writer of net/http supports it
+		x.duplex = http.NewResponseController(w).EnableFullDuplex() == nil
 	}
 	record := httpserver.RecordFrom(r.Context())
 	record.Carry(x) // to the proxy's hooks

@@ -54,6 +54,9 @@ func (rt *Router) received(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		x.slot.upgrade()
 		slimUpgrade(res)
+		x.ownConn()
+	} else {
+		x.lastOnConn(x.answer)
 	}
 	x.stamp(res.Header)
 	if _, typed := res.Header["Content-Type"]; !typed {

@@ -57,13 +57,22 @@ func onConnection(req *http.Request, got func(httptrace.GotConnInfo)) *http.Requ
 // is gone.
 func (d *redialer) send(req *http.Request, x *exchange) (*http.Response, error) {
 	one := &wait{row: x.session, x: x, to: x.to, since: d.router.clock.Now()}
-	d.router.waiting.add(one)
-	defer d.router.waiting.remove(one)
-	res, err := d.wire.RoundTrip(req)
-	if cause := context.Cause(req.Context()); err != nil && known(cause) {
-		err = cause
+	res, err := d.await(req, one)
+	// Nobody ends it from here on, but somebody may have just as it was answered.
+	if cause := context.Cause(req.Context()); cause != nil && known(cause) {
+		if err == nil {
+			_ = res.Body.Close() // what follows of it was cut off
+		}
+		return nil, cause
 	}
 	return res, err
+}
+
+// await is the time during which the attempt may be ended.
+func (d *redialer) await(req *http.Request, one *wait) (*http.Response, error) {
+	d.router.waiting.add(one)
+	defer d.router.waiting.remove(one)
+	return d.wire.RoundTrip(req)
 }
 
 // redial follows the row for as long as the window allows.
@@ -90,10 +99,12 @@ func (d *redialer) redial(req *http.Request, x *exchange, failure error) (*http.
 		if x.to.authorization != "" {
 			again.Header.Set("Authorization", x.to.authorization)
 		}
-		var res *http.Response
-		res, failure = d.send(again, x)
-		if !isDial(failure) {
-			return res, failure
+		res, latest := d.send(again, x)
+		if !isDial(latest) {
+			return res, latest
+		}
+		if moved || !timedOut(latest) { // one that the window cut short says nothing new
+			failure = latest
 		}
 		moved = false
 	}
@@ -112,7 +123,7 @@ func (d *redialer) reread(ctx context.Context, x *exchange) (moved bool, err err
 		return false, err
 	}
 	if before.endpoint != x.to.endpoint {
-		d.router.conns.leave(x.id)
+		d.router.conns.leave(x.id, s)
 	}
 	return before.endpoint != x.to.endpoint || generation != s.Generation, nil
 }
@@ -138,17 +149,21 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}
+
 // classify says which of the router's errors a failed round trip is.
 func classify(ctx context.Context, err error) error {
 	x := exchangeFrom(ctx)
-	var network net.Error
 	clientErr := x.clientErr.Load()
 	switch {
 	case known(err): // from the store, or a check
 		return err
 	case clientErr != nil:
 		return fmt.Errorf("%w: %w", errBadBody, *clientErr)
-	case errors.As(err, &network) && network.Timeout():
+	case timedOut(err):
 		return fmt.Errorf("%w: %w", errTimeout, err)
 	default:
 		return fmt.Errorf("%w: %w", errUnreachable, err)
@@ -156,7 +171,7 @@ func classify(ctx context.Context, err error) error {
 }
 
 // keptBody is a request body that survives a failed dial, which closes it,
-// and remembers that it was the client who failed.
+// and remembers that it ended, or that it was the client who failed.
 type keptBody struct {
 	io.Reader
 	x *exchange
@@ -164,7 +179,11 @@ type keptBody struct {
 
 func (b *keptBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.x.bodyEnded.Store(true)
+	default:
 		b.x.clientErr.CompareAndSwap(nil, &err)
 	}
 	return n, err

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -157,6 +158,28 @@ func TestASandboxThatNeverAcceptsIsGivenUpInTime(t *testing.T) {
 			assert.Greater(t, r.store.Calls("Get"), 2, "the row is read again between dials")
 		})
 	}
+}
+
+func TestADialThatTheWindowCutsShortSaysNothingNew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.ready(refusing(t))
+	wire := &refusesThenHangs{}
+	r.router.proxy.Transport = &redialer{router: r.router, wire: wire}
+	res, body := r.get(echoPath+"/x", id)
+	fails(t, res, body, http.StatusBadGateway, api.CodeSandboxUnreachable)
+	assert.Greater(t, wire.dials, 1)
+}
+
+// refusesThenHangs refuses the first dial; the others time out.
+type refusesThenHangs struct{ dials int }
+
+func (w *refusesThenHangs) RoundTrip(*http.Request) (*http.Response, error) {
+	w.dials++
+	if w.dials == 1 {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 }
 
 func TestANewAddressThatDoesNotAcceptEitherIsGivenUpInTime(t *testing.T) {

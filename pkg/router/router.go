@@ -118,7 +118,7 @@ type Router struct {
 	log     *zap.Logger
 	limiter *limiter
 	waiting waiting
-	changes chan string
+	changes *changes
 	conns   *connections
 	proxy   *httputil.ReverseProxy
 }
@@ -138,7 +138,7 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		log:          log,
 		limiter:      &limiter{max: int64(opts.MaxConcurrentRequests)},
 		waiting:      waiting{set: map[*wait]struct{}{}},
-		changes:      make(chan string, maxChanges),
+		changes:      newChanges(),
 		conns:        newConnections(),
 	}
 	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
@@ -146,12 +146,8 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 }
 
 // Leave is called with the id of a session whose row has changed: it may be
-// elsewhere by now, and its address another's. Pooled connections are closed,
-// and requests that wait for an answer of the sandbox are looked at.
-func (rt *Router) Leave(id string) {
-	rt.conns.leave(id)
-	select {
-	case rt.changes <- id:
-	default: // Run looks at them a little later
-	}
-}
+// elsewhere by now, and its address another's. Run looks at it.
+func (rt *Router) Leave(id string) { rt.changes.add(id) }
+
+// LeaveAll is Leave for all sessions: changes may have been missed.
+func (rt *Router) LeaveAll() { rt.changes.addAll() }

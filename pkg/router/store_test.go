@@ -90,7 +90,7 @@ func onRedis(t *testing.T, server *redisServer, staleness time.Duration) (*rig, 
 	own := server.open()
 	var r *rig
 	rows := lookup.New(clock.RealClock{}, own, lookup.Options{
-		MaxStaleness: staleness, Changed: func(id string) { r.router.Leave(id) },
+		MaxStaleness: staleness, Changed: func(id string) { r.router.Leave(id) }, Forgotten: func() { r.router.LeaveAll() },
 	}, zap.NewNop())
 	r = newRig(t, func(d *Dependencies, _ *Options) { d.Store = rows })
 	ctx, cancel := context.WithCancel(t.Context())

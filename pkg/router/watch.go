@@ -47,58 +47,81 @@ func (w *waiting) end(one *wait, err error) {
 	}
 }
 
-// since lists the waits that began no later than t.
-func (w *waiting) since(t time.Time) []*wait {
+// since adds the waits that began no later than t, by session.
+func (w *waiting) since(t time.Time, found map[string][]*wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var old []*wait
 	for one := range w.set {
 		if !one.since.After(t) {
-			old = append(old, one)
+			found[one.row.ID] = append(found[one.row.ID], one)
 		}
 	}
-	return old
 }
 
-// of lists the waits of a session.
-func (w *waiting) of(id string) []*wait {
+// of adds the waits of the sessions that found has, in one pass.
+func (w *waiting) of(found map[string][]*wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var its []*wait
 	for one := range w.set {
-		if one.row.ID == id {
-			its = append(its, one)
+		if its, ok := found[one.row.ID]; ok {
+			found[one.row.ID] = append(its, one)
 		}
 	}
-	return its
 }
 
-// maxChanges bounds the sessions whose change is still to be looked at.
-const maxChanges = 1024
-
-// Run ends requests that wait for a sandbox which, by the store, is gone. It
-// looks at those of a session whose row has changed (Leave), and, since a
-// change may be missed, at all that have waited for a dial timeout, as often
-// as that. It returns nil when ctx ends.
+// Run looks at the sessions whose row has changed (Leave). Requests that wait
+// for a sandbox which, by the store, is gone are ended, and connections to it
+// closed. Since a change may be missed it also looks at all requests that have
+// waited for a dial timeout, as often as that. It returns nil when ctx ends.
 func (rt *Router) Run(ctx context.Context) error {
 	period := rt.opts.DialTimeout
 	ticker := rt.clock.NewTicker(period)
 	defer ticker.Stop()
 	for {
-		var doubtful []*wait
+		doubtful := map[string][]*wait{}
 		select {
 		case <-ctx.Done():
 			return nil
-		case id := <-rt.changes:
-			doubtful = rt.waiting.of(id)
+		case <-rt.changes.some:
+			rt.changed(doubtful)
 		case <-ticker.C():
-			doubtful = rt.waiting.since(rt.clock.Now().Add(-period))
+			rt.waiting.since(rt.clock.Now().Add(-period), doubtful)
 		}
-		for _, one := range doubtful {
-			if err := rt.left(ctx, one); err != nil {
-				rt.waiting.end(one, err)
+		for id, waits := range doubtful {
+			if len(waits) > 0 || rt.conns.has(id) {
+				rt.look(ctx, id, waits)
 			}
 		}
+	}
+}
+
+// changed adds the sessions to be looked at, with what waits for them.
+func (rt *Router) changed(doubtful map[string][]*wait) {
+	ids, all := rt.changes.take()
+	if all {
+		for _, id := range rt.conns.sessions() {
+			doubtful[id] = nil
+		}
+		rt.waiting.since(rt.clock.Now(), doubtful)
+		return
+	}
+	for id := range ids {
+		doubtful[id] = nil
+	}
+	rt.waiting.of(doubtful)
+}
+
+// look asks where the session is, and ends what still is elsewhere. One answer
+// serves all its requests. The requests come first: they learn why.
+func (rt *Router) look(ctx context.Context, id string, waits []*wait) {
+	row, err := rt.lookup(ctx, rt.Store.Get, id)
+	for _, one := range waits {
+		if err := rt.left(one, row, err); err != nil {
+			rt.waiting.end(one, err)
+		}
+	}
+	if err == nil || errors.Is(err, errSessionNotFound) {
+		rt.conns.leave(id, row)
 	}
 }
 
@@ -106,25 +129,22 @@ func (rt *Router) Run(ctx context.Context) error {
 // for. A store that cannot be asked proves nothing, and neither does a
 // sandbox that is not ready while it still has its address: it may be busy
 // with this very request.
-func (rt *Router) left(ctx context.Context, one *wait) error {
-	s, err := rt.lookup(ctx, rt.Store.Fresh, one.row.ID)
+func (rt *Router) left(one *wait, row *session.Route, err error) error {
 	switch {
 	case errors.Is(err, errSessionNotFound):
 		return err
 	case err != nil:
 		return nil //nolint:nilerr // it proves nothing
-	case s.State == session.StateDeleting:
-		return notFound(s.ID)
+	case row.State == session.StateDeleting:
+		return notFound(row.ID)
+	case serves(row, one.to.endpoint, one.row.Generation):
+		return nil
 	}
-	if s.Generation == one.row.Generation {
-		for _, p := range s.EntryPoints {
-			if p.Endpoint == one.to.endpoint {
-				return nil
-			}
-		}
-	}
-	if err := check(s, one.x.workload, one.x.user, rt.clock.Now()); err != nil {
+	if err := check(row, one.x.workload, one.x.user, rt.clock.Now()); err != nil {
 		return err
+	}
+	if one.x.conn.Load() == nil {
+		return nil // nothing was sent: the dial is cut, and the new address dialled
 	}
 	return errReplaced
 }

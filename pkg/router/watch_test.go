@@ -2,7 +2,9 @@ package router
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,15 +18,7 @@ import (
 // watched is a rig whose waiting requests are looked at all the time.
 func watched(t *testing.T) *rig {
 	t.Helper()
-	r := newRig(t, func(_ *Dependencies, o *Options) { o.DialTimeout = 20 * time.Millisecond })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.router.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
-	return r
+	return newRig(t, func(_ *Dependencies, o *Options) { o.DialTimeout = 20 * time.Millisecond })
 }
 
 func TestARequestDoesNotWaitForASandboxThatIsGone(t *testing.T) {
@@ -80,5 +74,58 @@ func TestARequestWaitsForASandboxThatTakesItsTime(t *testing.T) {
 	}()
 	res, body := r.get(echoPath+"/x", id)
 	require.Equal(t, http.StatusOK, res.StatusCode, body)
-	assert.Empty(t, r.router.waiting.since(r.clock.Now()))
+	assert.Empty(t, r.router.waiting.set)
+}
+
+func TestARequestThatIsEndedJustAsItIsAnsweredIsEndedWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.ready("10.0.0.7:80")
+	body := &closeable{Reader: strings.NewReader("never told")}
+	r.router.proxy.Transport = &redialer{router: r.router, wire: roundTrip(func(req *http.Request) (*http.Response, error) {
+		for one := range r.router.waiting.set { // there is but this request
+			r.router.waiting.end(one, errReplaced)
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: req}, nil
+	})}
+	res, text := r.get(echoPath+"/x", id)
+	fails(t, res, text, http.StatusBadGateway, api.CodeSandboxUnreachable)
+	assert.True(t, body.closed)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+type closeable struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closeable) Close() error {
+	c.closed = true
+	return nil
+}
+
+func TestADialThatHangsFollowsTheSessionAtOnce(t *testing.T) {
+	t.Parallel()
+	server := newRedisServer(t)
+	r, _, writer := onRedis(t, server, time.Minute) // a dial may take 5 s
+	endpoint := named(t, "sandbox")
+	id := readyRow(t, writer, 1, silent(t))
+	moved := make(chan time.Time, 1)
+	go func() {
+		assert.Eventually(t, func() bool { return r.openConns(id) == 1 }, deadline, time.Millisecond) // it is being dialled
+		_, err := writer.Update(context.WithoutCancel(t.Context()), id, func(s *session.Session) error {
+			s.EntryPoints[0].Endpoint = endpoint
+			s.Generation++
+			return nil
+		})
+		assert.NoError(t, err)
+		moved <- time.Now()
+	}()
+	res, body := r.do(r.request(http.MethodPost, echoPath+"/x", id, strings.NewReader("payload")))
+	require.Equal(t, http.StatusOK, res.StatusCode, body)
+	assert.Equal(t, "sandbox", body)
+	assert.Less(t, time.Since(<-moved), time.Second)
 }

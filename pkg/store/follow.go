@@ -38,6 +38,9 @@ type Follower interface {
 	// Lost: the connection is lost, or one could not be made. silent: the
 	// server was waited for in vain, rather than refusing or hanging up.
 	Lost(silent bool, err error)
+	// Unfollowed: the server answers, but refuses to be followed, and Follow
+	// ends. Nothing is told from here on.
+	Unfollowed()
 }
 
 // ErrNotFollowed: the store cannot be followed. It can be read all the same.
@@ -67,6 +70,7 @@ func (r *Redis) Follow(ctx context.Context, f Follower) error {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the caller ended it
 		case errors.Is(err, ErrNotFollowed):
+			f.Unfollowed() // it may have been lost before, and would stay so
 			return err
 		}
 		f.Lost(isSilence(err), translate(ctx, "following the store", err))

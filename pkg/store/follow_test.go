@@ -22,7 +22,7 @@ import (
 
 // told is one call of a follower.
 type told struct {
-	what   string // connected, changed or lost
+	what   string // connected, changed, lost or unfollowed
 	tells  bool
 	ids    []string
 	silent bool
@@ -47,6 +47,8 @@ func (f *follower) Changed(ids []string) { f.events <- told{what: "changed", ids
 func (f *follower) Lost(silent bool, err error) {
 	f.events <- told{what: "lost", silent: silent, err: err}
 }
+
+func (f *follower) Unfollowed() { f.events <- told{what: "unfollowed"} }
 
 func (f *follower) Answered(asked time.Time) {
 	select {
@@ -171,6 +173,23 @@ func TestAUserWhoMayNot(t *testing.T) {
 		require.ErrorIs(t, <-f.stopped, ErrNotFollowed)
 		f.stopped <- nil
 	})
+}
+
+func TestAUserWhoMayNotAnyMore(t *testing.T) {
+	t.Parallel()
+	server := ownReal(t)
+	admin := open(t, Config{Addrs: []string{server.addr}})
+	user := func(rules ...any) {
+		require.NoError(t, admin.client.Do(t.Context(), append([]any{"ACL", "SETUSER", "u"}, rules...)...).Err())
+	}
+	user("on", ">secret", "~*", "&*", "+@all")
+	f := follow(t, open(t, Config{Addrs: []string{server.addr}, Username: "u", Password: "secret"}))
+	assert.Equal(t, told{what: "connected", tells: true}, f.next())
+	user("resetchannels") // the server hangs up on those who listen
+	assert.Equal(t, "lost", f.next().what)
+	assert.Equal(t, told{what: "unfollowed"}, f.next(), "or else it would stay lost")
+	require.ErrorIs(t, <-f.stopped, ErrNotFollowed)
+	f.stopped <- nil
 }
 
 func TestAClusterIsNotFollowed(t *testing.T) {

@@ -62,6 +62,11 @@ func (l *link) settle() {
 // question asked at the given time. With tells it tells of every change from
 // here on. Whatever happened before may have been missed, so all is forgotten.
 func (c *Cache) Connected(asked time.Time, tells bool) {
+	c.connected(asked, tells)
+	c.opts.Forgotten()
+}
+
+func (c *Cache) connected(asked time.Time, tells bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget()
@@ -126,6 +131,17 @@ func (c *Cache) Lost(silent bool, err error) {
 	if c.rows.Len() > 0 && !c.link.use(c.clock.Now(), c.opts) {
 		c.forget()
 	}
+}
+
+// Unfollowed is called when the store answers, but will not be followed any
+// more. Rows are read each time, as before there was a connection.
+func (c *Cache) Unfollowed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	c.link.settle()
+	c.link = link{}
+	c.downSaid = false
 }
 
 // forget drops all rows, and what reads under way will find. mu is held.

@@ -66,6 +66,9 @@ type Options struct {
 	// Changed is called with the id of each row that changed, remembered or
 	// not: what it said may be in use.
 	Changed func(id string)
+	// Forgotten is called when changes may have been missed, of any row, and
+	// the store can be asked again.
+	Forgotten func()
 }
 
 func (o Options) withDefaults() Options {
@@ -80,6 +83,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Changed == nil {
 		o.Changed = func(string) {}
+	}
+	if o.Forgotten == nil {
+		o.Forgotten = func() {}
 	}
 	return o
 }
@@ -207,15 +213,20 @@ func (c *Cache) end(id string, r *read, era uint64, row *session.Route, err erro
 	}
 }
 
-// maxRow bounds what is kept of one row, in bytes of text.
-const maxRow = 4 << 10
+// maxRow bounds what is kept of one row, in bytes of text; each entry point
+// counts as much more, for what surrounds its text.
+const (
+	maxRow     = 4 << 10
+	pointBytes = 48
+)
 
 // small reports whether the row may be kept. One that is not is read for each
 // request: it cannot drive the memory up.
 func small(r *session.Route) bool {
-	n := len(r.ID) + len(r.OwnerID)
+	n := len(r.ID) + len(r.OwnerID) + len(r.Workload.Kind) + len(r.Workload.Namespace) + len(r.Workload.Name) +
+		len(r.AuthMode) + len(r.KeyID) + len(r.State)
 	for _, p := range r.EntryPoints {
-		n += len(p.Path) + len(p.Protocol) + len(p.Endpoint)
+		n += pointBytes + len(p.Path) + len(p.Protocol) + len(p.Endpoint)
 	}
 	return n <= maxRow
 }

@@ -268,6 +268,23 @@ func TestAfterAnOutageNothingOfBeforeIsServed(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrNotFound)
 }
 
+func TestWhenChangesMayHaveBeenMissedSomebodyIsTold(t *testing.T) {
+	t.Parallel()
+	var r *rig
+	told := 0
+	r = newRig(t, Options{Forgotten: func() {
+		told++
+		assert.Zero(t, r.Len()) // and it may ask
+	}})
+	r.connect()
+	r.generation(r.put(1, 1))
+	assert.Equal(t, 1, told)
+	r.Lost(true, errors.New("lost"))
+	assert.Equal(t, 1, told, "the store cannot be asked")
+	r.connect()
+	assert.Equal(t, 2, told)
+}
+
 func TestAConnectionThatOnlyBrokeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for sentence, c := range map[string]struct {
@@ -275,6 +292,7 @@ func TestAConnectionThatOnlyBrokeIsWaitedFor(t *testing.T) {
 		want error
 	}{
 		"and comes back":  {func(r *rig) { r.connect() }, nil},
+		"and is refused":  {func(r *rig) { r.Unfollowed() }, nil},
 		"and is not back": {func(r *rig) { r.Lost(false, errors.New("refused")) }, session.ErrUnavailable},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -294,6 +312,22 @@ func TestAConnectionThatOnlyBrokeIsWaitedFor(t *testing.T) {
 			require.ErrorIs(t, <-done, c.want)
 		})
 	}
+}
+
+func TestAStoreThatWillNotBeFollowedAnyMoreIsReadEachTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	r.connect()
+	id := r.put(1, 1)
+	r.generation(id)
+	r.Lost(false, errors.New("lost"))
+	r.Lost(false, errors.New("lost"))
+	r.Unfollowed()
+	r.put(1, 2) // and nobody is told
+	assert.EqualValues(t, 2, r.generation(id))
+	r.put(1, 3)
+	assert.EqualValues(t, 3, r.generation(id))
+	assert.Zero(t, r.Len())
 }
 
 func TestACallerThatLeavesDoesNotWait(t *testing.T) {
@@ -330,15 +364,45 @@ func TestMemoryIsBounded(t *testing.T) {
 		r.word(fmt.Sprint(i))
 	}
 	assert.LessOrEqual(t, len(r.words), maxWords)
+}
 
+func TestALargeRowIsNotKept(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxRow)
+	for field, enlarge := range map[string]func(*session.Session){
+		"path":               func(s *session.Session) { s.EntryPoints[0].Path = long },
+		"protocol":           func(s *session.Session) { s.EntryPoints[0].Protocol = long },
+		"endpoint":           func(s *session.Session) { s.EntryPoints[0].Endpoint = long },
+		"many empty points":  func(s *session.Session) { s.EntryPoints = make([]session.EntryPoint, maxRow) },
+		"owner":              func(s *session.Session) { s.OwnerID = long },
+		"workload kind":      func(s *session.Session) { s.Workload.Kind = long },
+		"workload namespace": func(s *session.Session) { s.Workload.Namespace = long },
+		"workload name":      func(s *session.Session) { s.Workload.Name = long },
+		"auth mode":          func(s *session.Session) { s.AuthMode = long },
+		"key":                func(s *session.Session) { s.KeyID = long },
+		"state":              func(s *session.Session) { s.State = session.State(long) },
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			s := session.Session{
+				ID: sessiontest.ID(1), Object: object, State: session.StateReady,
+				EntryPoints: []session.EntryPoint{{Path: "/"}},
+			}
+			assert.True(t, small(session.RouteOf(s)))
+			enlarge(&s)
+			assert.False(t, small(session.RouteOf(s)))
+		})
+	}
+	r := newRig(t, Options{})
+	r.connect()
 	require.NoError(t, r.rows.Put(session.Session{
-		ID: sessiontest.ID(1000), Object: object, State: session.StateReady,
-		EntryPoints: []session.EntryPoint{{Path: "/" + strings.Repeat("x", maxRow)}},
+		ID: sessiontest.ID(1), Object: object, State: session.StateReady,
+		EntryPoints: []session.EntryPoint{{Path: "/" + long}},
 	}))
-	r.generation(sessiontest.ID(1000))
+	r.generation(sessiontest.ID(1))
 	before := r.reads()
-	r.generation(sessiontest.ID(1000))
-	assert.Equal(t, before+1, r.reads(), "a row that is so large is not kept")
+	r.generation(sessiontest.ID(1))
+	assert.Equal(t, before+1, r.reads())
 }
 
 func TestARowThatIsKeptSaysWhatItSaid(t *testing.T) {

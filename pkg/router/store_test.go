@@ -135,7 +135,7 @@ func named(t *testing.T, name string) string {
 	return s.Listener.Addr().String()
 }
 
-func TestAPurgeIsSeenByEveryRouterWithinMilliseconds(t *testing.T) {
+func TestAPurgeIsToldToEveryRouter(t *testing.T) {
 	t.Parallel()
 	server := newRedisServer(t)
 	one, _, writer := onRedis(t, server, time.Minute)
@@ -148,14 +148,12 @@ func TestAPurgeIsSeenByEveryRouterWithinMilliseconds(t *testing.T) {
 			require.Equal(t, http.StatusOK, res.StatusCode, body)
 		}
 		require.NoError(t, writer.Remove(t.Context(), id, func(session.Session) error { return nil }))
-		removed := time.Now()
 		for _, r := range []*rig{one, two} {
 			require.Eventually(t, func() bool {
 				res, _ := r.get(echoPath+"/x", id)
 				return res.StatusCode == http.StatusNotFound
-			}, 100*time.Millisecond, time.Millisecond)
+			}, deadline, time.Millisecond, "the rows are remembered until the store tells")
 		}
-		assert.Less(t, time.Since(removed), 100*time.Millisecond)
 	}
 }
 
@@ -189,7 +187,7 @@ func TestASessionThatMovedIsServedAtItsNewAddressAtOnce(t *testing.T) {
 		require.Eventually(t, func() bool {
 			res, body := r.get(echoPath+"/x", id)
 			return body == name && res.Header.Get(api.HeaderSessionGeneration) == strconv.Itoa(i+2)
-		}, 100*time.Millisecond, time.Millisecond)
+		}, deadline, time.Millisecond, "the row is remembered until the store tells")
 	}
 }
 
@@ -208,22 +206,16 @@ func TestASessionThatDidNotExistAMomentAgoIsFound(t *testing.T) {
 }
 
 // outage is a way for the store to go, and to come back.
-type outage struct {
-	goes, returns func(*redisServer)
-	// noticed bounds the time until everybody is answered at once.
-	noticed time.Duration
-}
+type outage struct{ goes, returns func(*redisServer) }
 
 var outages = map[string]outage{
 	"is killed": {
 		func(s *redisServer) { s.signal(syscall.SIGKILL) },
 		func(s *redisServer) { s.start() },
-		500 * time.Millisecond,
 	},
 	"hangs": {
 		func(s *redisServer) { s.signal(syscall.SIGSTOP) },
 		func(s *redisServer) { s.signal(syscall.SIGCONT) },
-		2 * time.Second,
 	},
 }
 
@@ -248,22 +240,21 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 				res, body := r.get(echoPath+"/x", never)
 				fails(t, res, body, http.StatusServiceUnavailable, api.CodeStoreUnavailable)
 				return time.Since(asked) < 50*time.Millisecond
-			}, o.noticed, time.Millisecond, "sessions that were not served are not refused at once")
-			for time.Since(gone) < staleness-time.Second {
+			}, deadline, time.Millisecond, "sessions that were not served are not refused at once")
+			var last time.Time // that it was served
+			require.Eventually(t, func() bool {
 				asked := time.Now()
 				res, body := r.get(echoPath+"/x", served)
-				require.Equal(t, http.StatusOK, res.StatusCode, body)
-				require.Less(t, time.Since(asked), 500*time.Millisecond)
-			}
-			require.Eventually(t, func() bool {
-				res, body := r.get(echoPath+"/x", served)
 				if res.StatusCode == http.StatusOK {
+					last = asked
+					require.Less(t, time.Since(asked), lookup.DefaultReadTimeout, "a request waits for the store")
 					return false
 				}
 				fails(t, res, body, http.StatusServiceUnavailable, api.CodeStoreUnavailable)
 				return true
-			}, 2*time.Second, time.Millisecond, "it is served beyond the bound")
-			assert.Greater(t, time.Since(gone), staleness-time.Second)
+			}, staleness+deadline, time.Millisecond)
+			assert.Less(t, last.Sub(gone), staleness, "it is served beyond the bound")
+			assert.Greater(t, time.Since(gone), staleness-time.Second, "it is served for a shorter time")
 
 			o.returns(server)
 			back := server.open()

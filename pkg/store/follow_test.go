@@ -262,7 +262,6 @@ func TestAServerThatHangsIsLostWhenItWasSilentForTooLong(t *testing.T) {
 	took := time.Since(stopped)
 	assert.True(t, lost.silent)
 	assert.Greater(t, took, silence-askInterval)
-	assert.Less(t, took, 2*silence)
 	lost = f.next()
 	assert.Equal(t, "lost", lost.what, "an attempt fails as well")
 	assert.True(t, lost.silent)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,28 +121,48 @@ func TestMetrics(t *testing.T) {
 func TestABufferPassesWholeRecordsOnSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		buffered := Buffered(zapcore.AddSync(&out))
+		out := &passedOn{}
+		buffered := Buffered(out)
 		log, _, err := NewLogger(FormatJSON, "info", buffered)
 		require.NoError(t, err)
 		log.Info("first")
 		synctest.Wait()
-		assert.Empty(t, out.String())
+		assert.Empty(t, out.take())
 		<-clock.RealClock{}.After(bufferInterval) // of the bubble
 		synctest.Wait()
-		assert.Contains(t, out.String(), "first")
+		assert.Contains(t, out.take(), "first")
 
-		out.Reset()
 		log.Info("last")
 		require.NoError(t, log.Sync())
-		assert.Contains(t, out.String(), "last", "at the end nothing is waited for")
+		assert.Contains(t, out.take(), "last", "at the end nothing is waited for")
 
-		out.Reset()
 		for range 2 * bufferSize / 100 { // each record is longer than that
 			log.Info("many")
 		}
-		assert.NotEmpty(t, out.String())
-		assert.True(t, strings.HasSuffix(out.String(), "}\n"), "no record is cut in two")
+		many := out.take()
+		assert.NotEmpty(t, many)
+		assert.True(t, strings.HasSuffix(many, "}\n"), "no record is cut in two")
 		require.NoError(t, buffered.(*zapcore.BufferedWriteSyncer).Stop())
 	})
+}
+
+// passedOn is what came out of a buffer, since it was last taken.
+type passedOn struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (p *passedOn) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *passedOn) Sync() error { return nil }
+
+func (p *passedOn) take() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.text.Reset()
+	return p.text.String()
 }

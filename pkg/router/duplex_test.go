@@ -74,7 +74,7 @@ func TestAnAnswerAfterTheEndOfTheBodyKeepsTheConnection(t *testing.T) {
 // earlySandbox answers as soon as it has read the head of a request.
 func earlySandbox(t *testing.T) (endpoint string, heads chan string) {
 	t.Helper()
-	heads = make(chan string, 10)
+	seen := make(chan string, 10)
 	listener := listen(t)
 	go func() {
 		for {
@@ -88,13 +88,13 @@ func earlySandbox(t *testing.T) (endpoint string, heads chan string) {
 				if err != nil {
 					return
 				}
-				heads <- req.RequestURI
+				seen <- req.RequestURI
 				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
 				_, _ = io.Copy(io.Discard, conn)
 			}()
 		}
 	}()
-	return listener.Addr().String(), heads
+	return listener.Addr().String(), seen
 }
 
 func listen(t *testing.T) net.Listener {

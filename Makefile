@@ -91,7 +91,7 @@ test-e2e: ## Run the tests on the development cluster.
 	go test $(RACE) -v -count 1 -p 1 -timeout $(CLUSTER_TIMEOUT) $$(echo "$$packages" | grep -E '$(CLUSTER_TESTS)' | grep -v '/test/chaos$$')
 
 .PHONY: test-chaos
-test-chaos: ## Pass two short storms, and look for the planted bugs (six minutes).
+test-chaos: ## Pass two short storms, and look for the planted bugs (seven minutes).
 	go test $(RACE) -v -count 1 -timeout $(CLUSTER_TIMEOUT) ./test/chaos
 
 .PHONY: cover

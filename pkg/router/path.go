@@ -68,10 +68,15 @@ func cutName(path string) (name, rest string, ok bool) {
 
 // rawTarget returns path and query as they stand in the request line; marked
 // reports a question mark. A request line with a whole URL (as proxies get
-// it) has been taken apart by net/http.
+// it) has been taken apart by net/http. A space, which HTTP/2 has room for,
+// would end the target in a request line, and is escaped.
 func rawTarget(r *http.Request) (path, query string, marked bool) {
 	if strings.HasPrefix(r.RequestURI, "/") {
-		return strings.Cut(r.RequestURI, "?")
+		target := r.RequestURI
+		if strings.Contains(target, " ") {
+			target = strings.ReplaceAll(target, " ", "%20")
+		}
+		return strings.Cut(target, "?")
 	}
 	return r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery || r.URL.RawQuery != ""
 }

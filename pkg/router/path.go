@@ -81,19 +81,18 @@ func rawTarget(r *http.Request) (path, query string, marked bool) {
 	return r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery || r.URL.RawQuery != ""
 }
 
-// setTarget makes u a URL whose request line has path and query byte for byte.
+// setTarget makes u a URL whose request line has path and query byte for byte:
+// an opaque one, since net/url would escape what the client left bare ("|",
+// UTF-8).
 func setTarget(u *url.URL, to destination, path, query string, marked bool) {
-	*u = url.URL{Scheme: to.scheme, Host: to.endpoint, RawQuery: query, ForceQuery: marked}
-	decoded, err := url.PathUnescape(path)
-	u.Path, u.RawPath = decoded, path
-	if err == nil && u.EscapedPath() == path {
+	*u = url.URL{Scheme: to.scheme, Host: to.endpoint, Opaque: path, RawQuery: query, ForceQuery: marked}
+	if !strings.HasPrefix(path, "//") {
 		return
 	}
-	// net/url would escape what the client left bare ("|", UTF-8). An opaque
-	// URL is sent as it is, except that it may not begin with two slashes:
-	// then the request line has to name the host too.
-	u.Opaque = path
-	if strings.HasPrefix(path, "//") {
-		u.Opaque = "//" + to.endpoint + path
+	// What is opaque may not begin with two slashes.
+	decoded, err := url.PathUnescape(path)
+	u.Opaque, u.Path, u.RawPath = "", decoded, path
+	if err != nil || u.EscapedPath() != path {
+		u.Opaque = "//" + to.endpoint + path // the request line has to name the host too
 	}
 }

@@ -77,7 +77,7 @@ var lostCases = map[string]lostCase{
 	"a session is kept": {
 		keepScript.Hash(),
 		func(t *testing.T, r *Redis) error {
-			return r.Keep(t.Context(), sessiontest.ID(1), func(session.Session) error { return nil })
+			return r.Keep(t.Context(), sessiontest.ID(1), func(session.Snapshot) error { return nil })
 		},
 		func(t *testing.T, r *Redis) {
 			assert.True(t, index(t, r, "session:last_activity")[sessiontest.ID(1)].After(lostTime))

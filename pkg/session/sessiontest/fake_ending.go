@@ -33,23 +33,27 @@ func (f *Fake) Look(ctx context.Context, id string) (session.Snapshot, error) {
 	if err != nil {
 		return session.Snapshot{}, err
 	}
+	return f.seen(e), nil
+}
+
+func (f *Fake) seen(e entry) session.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	last := f.indexes.Activity[id]
+	last := f.indexes.Activity[e.session.ID]
 	if last.After(floor(now).Add(maxSkew)) {
 		last = floor(now)
 	}
-	return session.Snapshot{Session: e.session, LastActivity: last, Now: now}, nil
+	return session.Snapshot{Session: e.session, LastActivity: last, Now: now}
 }
 
-func (f *Fake) Keep(ctx context.Context, id string, guard func(session.Session) error) error {
+func (f *Fake) Keep(ctx context.Context, id string, guard func(session.Snapshot) error) error {
 	for {
 		have, err := f.read(ctx, id)
 		if err != nil {
 			return err
 		}
-		if err := guard(have.session); err != nil {
+		if err := guard(f.seen(have)); err != nil {
 			return err
 		}
 		if f.keep(id, have.version) {

@@ -188,7 +188,7 @@ func (f *Faulty) Look(ctx context.Context, id string) (session.Snapshot, error) 
 	return through(ctx, f, "Look", func() (session.Snapshot, error) { return f.inner.Look(ctx, id) })
 }
 
-func (f *Faulty) Keep(ctx context.Context, id string, guard func(session.Session) error) error {
+func (f *Faulty) Keep(ctx context.Context, id string, guard func(session.Snapshot) error) error {
 	return throughErr(ctx, f, "Keep", func() error { return f.inner.Keep(ctx, id, guard) })
 }
 

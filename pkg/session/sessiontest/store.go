@@ -24,7 +24,7 @@ type Store interface {
 	Ended(ctx context.Context, id string) (session.Ending, error)
 
 	Look(ctx context.Context, id string) (session.Snapshot, error)
-	Keep(ctx context.Context, id string, guard func(session.Session) error) error
+	Keep(ctx context.Context, id string, guard func(session.Snapshot) error) error
 	Touch(ctx context.Context, activity map[string]time.Time) error
 	LastActivity(ctx context.Context, id string) (time.Time, error)
 

@@ -22,19 +22,23 @@ func TestLifetimesOfAnObject(t *testing.T) {
 		want  string
 	}{
 		"a Sandbox has a shutdown time": {
-			session.KindSandbox, Lifetimes{ShutdownTime: end},
+			session.KindSandbox,
+			Lifetimes{ShutdownTime: end},
 			`{"metadata":{"resourceVersion":"7"},"spec":{"shutdownTime":"2026-03-04T05:06:08Z"}}`,
 		},
 		"a claim has one in its lifecycle": {
-			session.KindSandboxClaim, Lifetimes{ShutdownTime: end},
+			session.KindSandboxClaim,
+			Lifetimes{ShutdownTime: end},
 			`{"metadata":{"resourceVersion":"7"},"spec":{"lifecycle":{"shutdownTime":"2026-03-04T05:06:08Z"}}}`,
 		},
 		"an idle timeout does not touch the spec": {
-			session.KindSandbox, Lifetimes{Idle: 90 * time.Second},
+			session.KindSandbox,
+			Lifetimes{Idle: 90 * time.Second},
 			`{"metadata":{"resourceVersion":"7","annotations":{"runtime.agentcube.io/idle-timeout":"1m30s"}}}`,
 		},
 		"both": {
-			session.KindSandbox, Lifetimes{ShutdownTime: end, Idle: time.Hour},
+			session.KindSandbox,
+			Lifetimes{ShutdownTime: end, Idle: time.Hour},
 			`{"metadata":{"resourceVersion":"7","annotations":{"runtime.agentcube.io/idle-timeout":"1h0m0s"}},` +
 				`"spec":{"shutdownTime":"2026-03-04T05:06:08Z"}}`,
 		},

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -56,43 +55,53 @@ func TestAnnouncements(t *testing.T) {
 		goal   time.Time
 	}{
 		"a shorter life is so at once": {
-			lasting(), Change{ExpiresAt: born.Add(90 * time.Minute)},
+			lasting(),
+			Change{ExpiresAt: born.Add(90 * time.Minute)},
 			func(s *Session) { s.ExpiresAt, s.Pending.Life = born.Add(90*time.Minute), true }, born.Add(90 * time.Minute),
 		},
 		"a longer life waits for the object": {
-			lasting(), Change{ExpiresAt: born.Add(3 * time.Hour)},
+			lasting(),
+			Change{ExpiresAt: born.Add(3 * time.Hour)},
 			func(s *Session) { s.Pending.Life = true }, born.Add(3 * time.Hour),
 		},
 		"a life longer than allowed is capped": {
-			lasting(), Change{ExpiresAt: born.Add(25 * time.Hour)},
+			lasting(),
+			Change{ExpiresAt: born.Add(25 * time.Hour)},
 			func(s *Session) { s.Pending.Life = true }, born.Add(8 * time.Hour),
 		},
 		"an unlimited life becomes a limited one at once": {
-			lasting(func(s *Session) { s.ExpiresAt, s.MaxDuration = time.Time{}, 0 }), Change{ExpiresAt: born.Add(25 * time.Hour)},
+			lasting(func(s *Session) { s.ExpiresAt, s.MaxDuration = time.Time{}, 0 }),
+			Change{ExpiresAt: born.Add(25 * time.Hour)},
 			func(s *Session) { s.ExpiresAt, s.Pending.Life = born.Add(25*time.Hour), true }, born.Add(25 * time.Hour),
 		},
 		"an idle timeout is so at once, and the life as it was": {
-			lasting(), Change{Idle: time.Minute},
+			lasting(),
+			Change{Idle: time.Minute},
 			func(s *Session) { s.IdleTimeout, s.Pending.Idle = time.Minute, true }, born.Add(2 * time.Hour),
 		},
 		"both": {
-			lasting(), Change{ExpiresAt: born.Add(3 * time.Hour), Idle: time.Minute},
+			lasting(),
+			Change{ExpiresAt: born.Add(3 * time.Hour), Idle: time.Minute},
 			func(s *Session) { s.IdleTimeout, s.Pending.Idle, s.Pending.Life = time.Minute, true, true }, born.Add(3 * time.Hour),
 		},
 		"an earlier one that is not settled is taken over": {
-			lasting(func(s *Session) { s.Pending = Pending{Token: "theirs", Life: true} }), Change{Idle: time.Minute},
+			lasting(func(s *Session) { s.Pending = Pending{Token: "theirs", Life: true} }),
+			Change{Idle: time.Minute},
 			func(s *Session) { s.IdleTimeout, s.Pending.Idle = time.Minute, true }, born.Add(2 * time.Hour),
 		},
 		"nothing new takes an earlier one over": {
-			lasting(func(s *Session) { s.Pending = Pending{Token: "theirs", Life: true} }), Change{},
+			lasting(func(s *Session) { s.Pending = Pending{Token: "theirs", Life: true} }),
+			Change{},
 			func(*Session) {}, born.Add(2 * time.Hour),
 		},
 		"of a session that is not ready": {
-			lasting(func(s *Session) { s.State = StateNotReady }), Change{Idle: time.Minute},
+			lasting(func(s *Session) { s.State = StateNotReady }),
+			Change{Idle: time.Minute},
 			func(s *Session) { s.IdleTimeout, s.Pending.Idle = time.Minute, true }, born.Add(2 * time.Hour),
 		},
 		"of a suspended session": {
-			lasting(func(s *Session) { s.State = StateSuspended }), Change{Idle: time.Minute},
+			lasting(func(s *Session) { s.State = StateSuspended }),
+			Change{Idle: time.Minute},
 			func(s *Session) { s.IdleTimeout, s.Pending.Idle = time.Minute, true }, born.Add(2 * time.Hour),
 		},
 	} {
@@ -157,7 +166,7 @@ func TestSettlements(t *testing.T) {
 			t.Parallel()
 			got, want := c.given, c.given
 			err := Settle(mine, c.life)(&got)
-			require.True(t, errors.Is(err, c.err), "%v", err)
+			require.ErrorIs(t, err, c.err)
 			if c.want != nil {
 				c.want(&want)
 			}

@@ -21,14 +21,15 @@ func gone(context.Context, string, string) error { return session.ErrNotFound }
 
 func TestAPatchNamesLifetimes(t *testing.T) {
 	t.Parallel()
+	const spaced = " \n{\"idleTimeout\" : 90 , \"ttl\":60}"
 	for body, want := range map[string]session.Change{
-		`{"ttl":60}`:                             {ExpiresAt: time.Unix(60, 0)},
-		`{"ttl":2147483647}`:                     {ExpiresAt: time.Unix(2147483647, 0)},
-		`{"idleTimeout":1}`:                      {Idle: time.Second},
-		`{"ttl":60,"idleTimeout":90}`:            {ExpiresAt: time.Unix(60, 0), Idle: 90 * time.Second},
-		`{"ttl":null,"idleTimeout":90}`:          {Idle: 90 * time.Second},
-		`{"ttl":60,"more":[1],"TTL":"x"}`:        {ExpiresAt: time.Unix(60, 0)},
-		" \n{\"idleTimeout\" : 90 , \"ttl\":60}": {ExpiresAt: time.Unix(60, 0), Idle: 90 * time.Second},
+		`{"ttl":60}`:                      {ExpiresAt: time.Unix(60, 0)},
+		`{"ttl":2147483647}`:              {ExpiresAt: time.Unix(2147483647, 0)},
+		`{"idleTimeout":1}`:               {Idle: time.Second},
+		`{"ttl":60,"idleTimeout":90}`:     {ExpiresAt: time.Unix(60, 0), Idle: 90 * time.Second},
+		`{"ttl":null,"idleTimeout":90}`:   {Idle: 90 * time.Second},
+		`{"ttl":60,"more":[1],"TTL":"x"}`: {ExpiresAt: time.Unix(60, 0)},
+		spaced:                            {ExpiresAt: time.Unix(60, 0), Idle: 90 * time.Second},
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()

@@ -22,14 +22,11 @@ type waiting struct {
 	leave  func()
 }
 
-func (r *rig) waits(t *testing.T, query string, headers ...string) waiting {
+func (r *rig) waits(t *testing.T, query string) waiting {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	w := waiting{answer: make(chan *httptest.ResponseRecorder, 1), began: time.Now(), leave: leave}
 	request := httptest.NewRequestWithContext(ctx, http.MethodGet, ofKnown+"?"+query, nil)
-	for i := 0; i+1 < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
 	go func() {
 		recorder := httptest.NewRecorder()
 		r.server.ServeHTTP(recorder, request)
@@ -44,10 +41,10 @@ func creating(s *session.Session) {
 	s.State, s.EntryPoints, s.Generation = session.StateCreating, nil, 0
 }
 
-// becomes changes the row's state, as another replica would.
-func (r *rig) becomes(t *testing.T, state session.State) {
+// becomesReady commits the row, as another replica would.
+func (r *rig) becomesReady(t *testing.T) {
 	t.Helper()
-	_, err := r.rows.Update(t.Context(), knownID, func(s *session.Session) error { s.State = state; return nil })
+	_, err := r.rows.Update(t.Context(), knownID, func(s *session.Session) error { s.State = session.StateReady; return nil })
 	require.NoError(t, err)
 }
 
@@ -64,21 +61,21 @@ func TestAReadWaitsForAChangeOfState(t *testing.T) {
 		after  time.Duration
 	}{
 		"that it is told of": {
-			"wait=30s", true, func(t *testing.T, r *rig) { r.becomes(t, session.StateReady); r.hub.Changed([]string{knownID}) },
+			"wait=30s", true, func(t *testing.T, r *rig) { r.becomesReady(t); r.hub.Changed([]string{knownID}) },
 			"ready", 0, 0,
 		},
 		"that it was not told of": {
-			"wait=30s", true, func(t *testing.T, r *rig) { r.becomes(t, session.StateReady) },
+			"wait=30s", true, func(t *testing.T, r *rig) { r.becomesReady(t) },
 			"ready", 0, 10 * time.Second,
 		},
 		"of a store that does not tell": {
-			"wait=30s", false, func(t *testing.T, r *rig) { r.becomes(t, session.StateReady) },
+			"wait=30s", false, func(t *testing.T, r *rig) { r.becomesReady(t) },
 			"ready", 0, time.Second,
 		},
 		"that may have been missed while the store was away": {
 			"wait=30s", true, func(t *testing.T, r *rig) {
 				r.hub.Lost(true, errSecret)
-				r.becomes(t, session.StateReady)
+				r.becomesReady(t)
 				r.hub.Connected(time.Now(), true)
 			},
 			"ready", 0, 0,
@@ -101,7 +98,7 @@ func TestAReadWaitsForAChangeOfState(t *testing.T) {
 			"wait=30s", true, func(_ *testing.T, r *rig) { r.hub.Close() }, "creating", 0, 0,
 		},
 		"of the state that the caller knows": {
-			"wait=30s&from=creating", true, func(t *testing.T, r *rig) { r.becomes(t, session.StateReady); r.hub.Changed([]string{knownID}) },
+			"wait=30s&from=creating", true, func(t *testing.T, r *rig) { r.becomesReady(t); r.hub.Changed([]string{knownID}) },
 			"ready", 0, 0,
 		},
 	} {
@@ -192,7 +189,7 @@ func TestManyWaitForOneSession(t *testing.T) {
 		for range 20 {
 			all = append(all, r.waits(t, "wait=2m"))
 		}
-		r.becomes(t, session.StateReady)
+		r.becomesReady(t)
 		r.hub.Changed([]string{knownID})
 		for _, w := range all {
 			answer := <-w.answer

@@ -113,11 +113,11 @@ func TestChangesAtOnce(t *testing.T) {
 	})
 	t.Run("one wins and both sides say so", func(t *testing.T) {
 		t.Parallel()
-		in(t, func(t *testing.T, w *world) {
+		in(t, func(_ *testing.T, w *world) {
 			s := w.lasting(direct)
 			var all []func()
-			for _, hours := range []time.Duration{1, 3, 4, 5, 25} {
-				all = append(all, func() { w.changed(s.ID, w.ending(hours*time.Hour)) })
+			for _, life := range []time.Duration{time.Hour, 3 * time.Hour, 4 * time.Hour, 5 * time.Hour, 25 * time.Hour} {
+				all = append(all, func() { w.changed(s.ID, w.ending(life)) })
 			}
 			w.together(all...)
 			w.agrees()
@@ -261,7 +261,7 @@ func TestAMendingThatFailsIsTriedLessOften(t *testing.T) {
 
 func TestAChangeOfAnObjectThatOthersWrite(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(_ *testing.T, w *world) {
 		s := w.lasting(direct)
 		for range 3 {
 			w.cluster.Before("SetLifetimes", func() { w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Message = "busy" }) })

@@ -69,7 +69,6 @@ var (
 	errMethod         = &requestError{status: http.StatusMethodNotAllowed, code: api.CodeMethodNotAllowed, message: "method not allowed"}
 	errTooLarge       = &requestError{status: http.StatusRequestEntityTooLarge, code: api.CodeInvalidRequest, message: "request body is larger than 1 MiB"}
 	errManyIdentities = &requestError{status: http.StatusUnauthorized, code: api.CodeUnauthenticated, message: "invalid identity token"}
-	errNotOwner       = &requestError{status: http.StatusForbidden, code: api.CodeForbidden, message: "session belongs to another owner"}
 	errPanicked       = errors.New("handler panicked")
 	// errCreating: what is asked for needs a session that has been made.
 	errCreating = errors.New("session is being created")

@@ -103,11 +103,6 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if c.owner != "" {
-		if _, err := s.see(r.Context(), c); err != nil {
-			return s.ofSession(r.Context(), c, err)
-		}
-	}
 	if err := s.Sessions.Delete(r.Context(), c.id, session.ReasonDeleted); err != nil {
 		return s.ofSession(r.Context(), c, err)
 	}

@@ -88,7 +88,7 @@ func (s *Server) patchSession(w http.ResponseWriter, r *http.Request) error {
 // changeable looks at a session whose lifetimes are to change. One that is
 // being created has no object yet that could be told.
 func (s *Server) changeable(r *http.Request, c caller) (session.Snapshot, error) {
-	seen, err := s.see(r.Context(), c)
+	seen, err := s.Rows.Look(r.Context(), c.id)
 	if err != nil {
 		return seen, s.ofSession(r.Context(), c, err)
 	}

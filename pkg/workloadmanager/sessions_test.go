@@ -103,32 +103,19 @@ var everyRoute = map[string]struct{ method, path, body string }{
 	"delete":    {http.MethodDelete, ofKnown, ""},
 }
 
-func TestOnlyTheOwnerOrNobodyInParticular(t *testing.T) {
+func TestAnIdentityIsCheckedAndRefusesNobody(t *testing.T) {
 	t.Parallel()
 	for name, route := range everyRoute {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for owner, want := range map[string]int{"ann": 0, "": 0, "bob": 403} {
+			for _, owner := range []string{"ann", "", "bob"} {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t)
 					r.put(t)
 					answer := r.do(t, route.method, route.path, route.body, r.as(owner)...)
-					if want == 0 {
-						assert.Less(t, answer.Code, 300, answer.Body)
-						return
-					}
-					require.Equal(t, want, answer.Code, answer.Body)
-					assert.Equal(t, api.CodeForbidden, problemIn(t, answer).Code)
-					assert.Empty(t, r.removed)
-					assert.Empty(t, r.changed)
+					assert.Less(t, answer.Code, 300, answer.Body)
 				})
 			}
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.put(t, func(s *session.Session) { s.OwnerID = "" })
-				answer := r.do(t, route.method, route.path, route.body, r.as("bob")...)
-				assert.Less(t, answer.Code, 300, "a session without an owner: %s", answer.Body)
-			})
 			r := newRig(t)
 			r.put(t)
 			answer := r.do(t, route.method, route.path, route.body, api.HeaderUserIdentity, "forged")

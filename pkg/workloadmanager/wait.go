@@ -51,13 +51,13 @@ func readWait(u *url.URL) (wait, error) {
 // select, so that no change is missed.
 func (s *Server) look(ctx context.Context, c caller, wait wait) (session.Snapshot, error) {
 	if wait.most == 0 {
-		return s.see(ctx, c)
+		return s.Rows.Look(ctx, c.id)
 	}
 	changed, unsubscribe := s.Changes.Subscribe(c.id)
 	defer unsubscribe()
 	end := s.Clock.NewTimer(wait.most)
 	defer end.Stop()
-	seen, err := s.see(ctx, c)
+	seen, err := s.Rows.Look(ctx, c.id)
 	if wait.from == "" {
 		wait.from = seen.State
 	}
@@ -75,17 +75,8 @@ func (s *Server) look(ctx context.Context, c caller, wait wait) (session.Snapsho
 		}
 		again.Stop()
 		if err == nil {
-			seen, err = s.see(ctx, c)
+			seen, err = s.Rows.Look(ctx, c.id)
 		}
 	}
 	return seen, err
-}
-
-// see is one look, of who may.
-func (s *Server) see(ctx context.Context, c caller) (session.Snapshot, error) {
-	seen, err := s.Rows.Look(ctx, c.id)
-	if err != nil {
-		return session.Snapshot{}, err
-	}
-	return seen, c.may(seen.Session)
 }

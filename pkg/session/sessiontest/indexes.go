@@ -63,6 +63,11 @@ func CheckIndexes(t *testing.T, rows map[string]session.Session, x Indexes, now 
 		assert.False(t, x.Due[id].After(want[2].Add(tolerance)),
 			"a %s row would be looked at too late: %s, not %s", s.State, x.Due[id], want[2])
 	}
+	want := Lists{}
+	for _, s := range rows {
+		want.add(s)
+	}
+	assert.Equal(t, want, x.Lists, "every row is in its lists, and nothing else is")
 }
 
 // ceil is how deadlines are kept, floor is how activity is.

@@ -21,6 +21,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/sandbox"
 	"github.com/agentcube/agentcube/pkg/session"
+	"github.com/agentcube/agentcube/pkg/session/sessiontest"
 	"github.com/agentcube/agentcube/pkg/workload"
 	"github.com/agentcube/agentcube/pkg/workloadmanager"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
@@ -133,7 +134,7 @@ func newRig(t testing.TB, config ...func(*workloadmanager.Config)) *rig {
 	clk := clock.RealClock{}
 	r := &rig{backend: &backend{}, logs: logs, health: httpserver.NewHealth(clk, zap.NewNop())}
 	c := workloadmanager.Config{
-		Clock: clk, Log: zap.New(core), Sessions: r.backend, Templates: r.backend, Identity: r.backend, Health: r.health,
+		Clock: clk, Log: zap.New(core), Sessions: r.backend, Index: sessiontest.NewFake(clk), Templates: r.backend, Identity: r.backend, Health: r.health,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }),
 	}
 	for _, change := range config {

@@ -47,6 +47,7 @@ type Config struct {
 	Clock     clock.PassiveClock
 	Log       *zap.Logger
 	Sessions  Sessions
+	Index     Index
 	Templates Templates
 	Identity  Identity
 	Health    *httpserver.Health
@@ -95,6 +96,7 @@ func (s *Server) routes() *chi.Mux {
 	// Both take any session: existing callers do not know which made theirs.
 	r.Delete("/v1/agent-runtime/sessions/{id}", s.handle(s.delete))
 	r.Delete("/v1/code-interpreter/sessions/{id}", s.handle(s.delete))
+	r.Get("/v1/sessions", s.handle(s.list))
 	return r
 }
 

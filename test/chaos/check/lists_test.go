@@ -40,7 +40,7 @@ func TestListsAreThoseOfTheRows(t *testing.T) {
 		want  []string
 	}{
 		"nothing":                    {func(*Store) {}, nil},
-		"a row that its list lacks": {func(s *Store) { s.Lists[all[1]] = nil }, []string{RowWithoutEntry}},
+		"a row that its list lacks":  {func(s *Store) { s.Lists[all[1]] = nil }, []string{RowWithoutEntry}},
 		"no list at all":             {func(s *Store) { delete(s.Lists, all[4]) }, []string{RowWithoutEntry}},
 		"an entry of another state":  {func(s *Store) { s.Lists["agentcube:list:state:deleting"] = []string{member} }, []string{WrongEntry}},
 		"an entry at another time":   {func(s *Store) { s.Lists[all[0]] = []string{"1" + member[1:]} }, []string{WrongEntry, RowWithoutEntry}},

@@ -23,6 +23,8 @@ import (
 //	agentcube:list:<f>:<v> zset    likewise, of the sessions with the value v
 //	                               in the field f: namespace, kind and name (of
 //	                               the workload), state, owner (by hash)
+//	agentcube:ended:<id>   string  why a session that has no row ended, and a
+//	                               hash of its owner, JSON; TTL 1 h
 //
 // Other scores are unix seconds: deadlines and createdAt rounded up, so that nothing
 // is due too early, activity rounded down, as existing routers write it.
@@ -39,6 +41,7 @@ type keys struct {
 	processPrefix string
 	installation  string
 	listPrefix    string
+	endedPrefix   string
 }
 
 func newKeys() keys {
@@ -51,6 +54,7 @@ func newKeys() keys {
 		processPrefix: "agentcube:process:",
 		installation:  "agentcube:installation",
 		listPrefix:    "agentcube:list",
+		endedPrefix:   "agentcube:ended:",
 	}
 }
 
@@ -66,6 +70,8 @@ func (k keys) ids(names []string) []string {
 	}
 	return ids
 }
+
+func (k keys) ended(id string) string { return k.endedPrefix + id }
 
 func (k keys) process(process string) string { return k.processPrefix + process }
 

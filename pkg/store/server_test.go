@@ -214,7 +214,7 @@ func rows(t *testing.T, r *Redis) map[string]session.Session {
 func loadScripts(t *testing.T, r *Redis) {
 	t.Helper()
 	for _, s := range []*redis.Script{
-		createScript, readScript, updateScript, removeScript, healScript, activityScript, dueScript, listScript,
+		createScript, readScript, updateScript, removeScript, healScript, activityScript, dueScript, listScript, keepScript,
 	} {
 		require.NoError(t, s.Load(t.Context(), r.client).Err())
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/session"
@@ -37,7 +36,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	response := api.SessionList{Items: make([]api.Session, len(page.Sessions))}
 	for i, listed := range page.Sessions {
-		response.Items[i] = listItem(listed)
+		response.Items[i] = sessionOf(listed.Session, listed.LastActivity)
 	}
 	if page.Next != (session.Position{}) {
 		response.Cursor = encodeCursor(query, page.Next)
@@ -147,23 +146,4 @@ func joined[T ~string](values []T) string {
 		b.WriteString(string(v))
 	}
 	return b.String()
-}
-
-// listItem is a session as it is listed, which is as it is read.
-func listItem(s session.Listed) api.Session {
-	item := api.Session{
-		SessionID: s.ID, State: string(s.State), Reason: s.Reason, Message: s.Message,
-		Workload:    api.WorkloadRef(s.Workload),
-		Object:      api.ObjectRef(s.Object),
-		Sandbox:     api.SandboxRef(s.Sandbox),
-		EntryPoints: make([]api.EntryPoint, len(s.EntryPoints)),
-		OwnerID:     s.OwnerID, Metadata: s.Metadata,
-		CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, IdleTimeout: int64(s.IdleTimeout / time.Second),
-		LastActivityAt: s.LastActivity, IdleDeadline: s.IdleDeadline(s.LastActivity),
-		Generation: s.Generation,
-	}
-	for i, e := range s.EntryPoints {
-		item.EntryPoints[i] = api.EntryPoint(e)
-	}
-	return item
 }

@@ -246,16 +246,21 @@ func (r *Redis) States(ctx context.Context) (map[session.State]int, error) {
 }
 
 // moves are the lists that a change takes a session out of, and those that it
-// stands in afterwards.
-func moves(have, next session.Session) (left, kept []session.List) {
-	kept = next.Lists()
+// puts it into. Most changes are none of that.
+func moves(have, next session.Session) (left, joined []session.List) {
+	before, after := have.Lists(), next.Lists()
 	if have.Position().Compare(next.Position()) != 0 {
-		return have.Lists(), kept // under another member
+		return before, after // under another member
 	}
-	for _, l := range have.Lists() {
-		if !slices.Contains(kept, l) {
+	for _, l := range before {
+		if !slices.Contains(after, l) {
 			left = append(left, l)
 		}
 	}
-	return left, kept
+	for _, l := range after {
+		if !slices.Contains(before, l) {
+			joined = append(joined, l)
+		}
+	}
+	return left, joined
 }

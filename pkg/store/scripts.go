@@ -51,7 +51,7 @@ return {redis.call('GET', KEYS[1]), redis.call('ZSCORE', KEYS[2], ARGV[1]), redi
 // expiry, due and creating to ARGV[4..6]. ARGV[7], unless ”, becomes the last
 // activity. With ARGV[8], unless ”, it refuses if the last activity is newer.
 // The member ARGV[9] leaves the first ARGV[11] of the lists KEYS[6..], and the
-// member ARGV[10] stands in the others from here on.
+// member ARGV[10] joins the others.
 // Returns 1; 0 if the row is another one; -1 if there is none; -2 if refused.
 // A second run finds its own row and returns 0; the change, tried again on
 // that row, then says that it is done.

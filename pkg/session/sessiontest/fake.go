@@ -190,8 +190,7 @@ func (f *Fake) swap(have entry, next session.Session, idleSince time.Time) (bool
 		f.indexes.Activity[next.ID] = activity
 	}
 	f.write(next)
-	f.indexes.Lists.drop(have.session)
-	f.indexes.Lists.add(next)
+	f.indexes.Lists.move(have.session, next)
 	f.enter(next, activity, now)
 	return true, nil
 }

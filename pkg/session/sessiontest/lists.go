@@ -25,9 +25,20 @@ func (x Lists) add(s session.Session) {
 	}
 }
 
-func (x Lists) drop(s session.Session) {
-	for _, l := range s.Lists() {
-		x.remove(l, s.Position())
+// move makes what a change makes of the lists, and no more: a row that stood in
+// none joins only those that the change puts it into.
+func (x Lists) move(have, next session.Session) {
+	before, after := have.Lists(), next.Lists()
+	moved := have.Position().Compare(next.Position()) != 0
+	for _, l := range before {
+		if moved || !slices.Contains(after, l) {
+			x.remove(l, have.Position())
+		}
+	}
+	for _, l := range after {
+		if moved || !slices.Contains(before, l) {
+			x.Put(l, next.Position())
+		}
 	}
 }
 

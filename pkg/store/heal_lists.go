@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -67,13 +69,15 @@ type relisting struct {
 	lists           []string
 }
 
+// entry is that of a row in a list.
+type entry struct {
+	row    *indexedRow
+	member string
+}
+
 // healLists adds the rows of a page to the lists that they are missing from.
 func (r *Redis) healLists(ctx context.Context, rows []indexedRow, wanted *wanted) (int, error) {
-	type entry struct {
-		row    *indexedRow
-		member string
-	}
-	entries := map[string][]entry{}
+	entries := map[string][]entry{} // by list
 	for i := range rows {
 		if rows[i].session == nil {
 			continue
@@ -87,7 +91,16 @@ func (r *Redis) healLists(ctx context.Context, rows []indexedRow, wanted *wanted
 	if len(entries) == 0 {
 		return 0, nil
 	}
-	missing := map[*indexedRow]*relisting{}
+	missing, err := r.missing(ctx, entries)
+	if err != nil {
+		return 0, err
+	}
+	return r.relist(ctx, addEntries, missing)
+}
+
+// missing returns what must be added, row by row.
+func (r *Redis) missing(ctx context.Context, entries map[string][]entry) ([]relisting, error) {
+	missing := map[*indexedRow]relisting{}
 	err := r.do(ctx, "reading lists", func(ctx context.Context) error {
 		answers := make(map[string]*redis.Cmd, len(entries))
 		if _, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -103,27 +116,28 @@ func (r *Redis) healLists(ctx context.Context, rows []indexedRow, wanted *wanted
 			return err
 		}
 		for name, answer := range answers {
-			for i, score := range answer.Val().([]any) { //nolint:errcheck,forcetypeassert // the form of ZMSCORE
-				if score != nil {
-					continue
-				}
-				e := entries[name][i]
-				if missing[e.row] == nil {
-					missing[e.row] = &relisting{id: e.row.id, row: e.row.row.Val(), member: e.member}
-				}
-				missing[e.row].lists = append(missing[e.row].lists, name)
+			scores, err := answer.Slice()
+			if err != nil || len(scores) != len(entries[name]) {
+				return fmt.Errorf("%d scores of %d entries: %w", len(scores), len(entries[name]), errors.Join(err, ErrCorrupt))
 			}
+			note(missing, name, entries[name], scores)
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
+	return slices.Collect(maps.Values(missing)), err
+}
+
+// note puts the entries that a list lacks to those of their rows.
+func note(missing map[*indexedRow]relisting, list string, entries []entry, scores []any) {
+	for i, e := range entries {
+		if scores[i] != nil {
+			continue
+		}
+		x := missing[e.row]
+		x.id, x.row, x.member = e.row.id, e.row.row.Val(), e.member
+		x.lists = append(x.lists, list)
+		missing[e.row] = x
 	}
-	work := make([]relisting, 0, len(missing))
-	for _, x := range missing {
-		work = append(work, *x)
-	}
-	return r.relist(ctx, addEntries, work)
 }
 
 // dropUnwanted drops what no row wants from the lists: entries without a row,
@@ -159,32 +173,21 @@ func (r *Redis) dropFrom(ctx context.Context, names []string, wanted *wanted) (d
 		cursors[name] = 0
 	}
 	for len(cursors) > 0 {
-		var doubtful []relisting
-		err := r.do(ctx, "reading lists", func(ctx context.Context) error {
-			pages := make(map[string]*redis.ScanCmd, len(cursors))
-			if _, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for name, cursor := range cursors {
-					pages[name] = p.ZScan(ctx, name, cursor, "", int64(r.options.Page))
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-			for name, page := range pages {
-				members, next := page.Val()
-				if cursors[name] = next; next == 0 {
-					delete(cursors, name)
-				}
-				for i := 0; i < len(members); i += 2 { // each with its score
-					if !wanted.has(name, members[i]) {
-						doubtful = append(doubtful, relisting{member: members[i], lists: []string{name}})
-					}
-				}
-			}
-			return nil
-		})
+		pages, err := r.listPages(ctx, cursors)
 		if err != nil {
 			return dropped, err
+		}
+		var doubtful []relisting
+		for name, page := range pages {
+			members, next := page.Val()
+			if cursors[name] = next; next == 0 {
+				delete(cursors, name)
+			}
+			for i := 0; i < len(members); i += 2 { // each with its score
+				if !wanted.has(name, members[i]) {
+					doubtful = append(doubtful, relisting{member: members[i], lists: []string{name}})
+				}
+			}
 		}
 		n, err := r.dropStale(ctx, doubtful)
 		dropped += n
@@ -193,6 +196,21 @@ func (r *Redis) dropFrom(ctx context.Context, names []string, wanted *wanted) (d
 		}
 	}
 	return dropped, nil
+}
+
+// listPages reads a page of each list.
+func (r *Redis) listPages(ctx context.Context, cursors map[string]uint64) (map[string]*redis.ScanCmd, error) {
+	pages := make(map[string]*redis.ScanCmd, len(cursors))
+	err := r.do(ctx, "reading lists", func(ctx context.Context) error {
+		_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for name, cursor := range cursors {
+				pages[name] = p.ZScan(ctx, name, cursor, "", int64(r.options.Page))
+			}
+			return nil
+		})
+		return err
+	})
+	return pages, err
 }
 
 // dropStale reads the row of each entry, and drops those that it does not want.

@@ -75,7 +75,9 @@ func TestTheWorkOfAPageIsBounded(t *testing.T) {
 	}{
 		"entries of which none is in the other list": {
 			session.Query{Kind: session.KindAgentRuntime, State: session.StateCreating, Limit: 10},
-			2*listMembers + 100, []string{"agentcube:list:kind:AgentRuntime"}, 1,
+			2*listMembers + 100,
+			[]string{"agentcube:list:kind:AgentRuntime"},
+			1,
 		},
 		"entries whose rows are gone": {session.Query{Limit: 10}, 2 * listRows, []string{all}, 2},
 		"both lists are long":         {session.Query{Namespace: "long", State: session.StateReady, Limit: 10}, 0, []string{ready}, 0},

@@ -50,12 +50,12 @@ func TestWhatCannotBeCountedIsNotTold(t *testing.T) {
 func TestACountThatHangsHoldsUpNoScrape(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now() //nolint:forbidigo // the time of the bubble
+		begun := time.Now()
 		page := scraped(t, func(ctx context.Context) (map[string]int, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
 		assert.NotContains(t, page, "agentcube_sessions")
-		assert.LessOrEqual(t, time.Since(begun), time.Second) //nolint:forbidigo // the time of the bubble
+		assert.LessOrEqual(t, time.Since(begun), time.Second)
 	})
 }

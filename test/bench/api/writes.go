@@ -28,9 +28,12 @@ type revision struct {
 	memory []float64
 }
 
-// turn is what the program prints.
+// turn is what the program prints: nanoseconds, and bytes.
 type turn struct {
-	Create, Commit, Remove float64
+	Create float64 `json:"create"`
+	Commit float64 `json:"commit"`
+	Remove float64 `json:"remove"`
+	Memory float64 `json:"memory"`
 }
 
 // measureWrites lets this tree and the base write sessions in turns.
@@ -116,10 +119,7 @@ func (r *revision) write(ctx context.Context, n int, redis *cluster.Redis) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.name, err)
 	}
-	var t struct {
-		turn
-		Memory float64
-	}
+	var t turn
 	if err := json.Unmarshal(out, &t); err != nil {
 		return fmt.Errorf("%s: %w", r.name, err)
 	}

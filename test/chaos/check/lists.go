@@ -13,7 +13,29 @@ const ListPrefix = "agentcube:list"
 // lists: a list has the rows of its value, each at its time of creation, and no
 // others.
 func (c *checker) lists() {
-	wanted := map[string]map[string]string{} // list, member, session
+	wanted := c.wantedLists()
+	for list, members := range c.Store.Lists {
+		there := map[string]bool{}
+		for _, member := range members {
+			there[member] = true
+			if _, ok := wanted[list][member]; !ok {
+				c.unwanted(list, member)
+			}
+		}
+		for member := range there {
+			delete(wanted[list], member)
+		}
+	}
+	for list, members := range wanted {
+		for _, id := range members {
+			c.report(RowWithoutEntry, id, "%s, in %s", c.Store.Rows[id].Status, list)
+		}
+	}
+}
+
+// wantedLists are the sessions of each member of each list.
+func (c *checker) wantedLists() map[string]map[string]string {
+	wanted := map[string]map[string]string{}
 	for id, row := range c.Store.Rows {
 		member, err := listMember(id, row)
 		if err != nil {
@@ -27,28 +49,7 @@ func (c *checker) lists() {
 			wanted[list][member] = id
 		}
 	}
-	for list, members := range c.Store.Lists {
-		there := map[string]bool{}
-		for _, member := range members {
-			there[member] = true
-			if _, ok := wanted[list][member]; !ok {
-				c.unwanted(list, member)
-			}
-		}
-		for member, id := range wanted[list] {
-			if !there[member] {
-				c.report(RowWithoutEntry, id, "%s, in %s", c.Store.Rows[id].Status, list)
-			}
-		}
-	}
-	for list, members := range wanted {
-		if _, ok := c.Store.Lists[list]; ok {
-			continue
-		}
-		for _, id := range members {
-			c.report(RowWithoutEntry, id, "%s, in %s", c.Store.Rows[id].Status, list)
-		}
-	}
+	return wanted
 }
 
 // unwanted reports an entry that no row has.
@@ -80,8 +81,11 @@ func listMember(id string, row Row) (string, error) {
 func listsOf(row Row) []string {
 	names := []string{ListPrefix}
 	for _, f := range [][2]string{
-		{"namespace", row.Namespace}, {"kind", row.Workload.Kind}, {"name", row.Workload.Name},
-		{"state", row.Status}, {"owner", ownerHash(row.OwnerID)},
+		{"namespace", row.Namespace},
+		{"kind", row.Workload.Kind},
+		{"name", row.Workload.Name},
+		{"state", row.Status},
+		{"owner", ownerHash(row.OwnerID)},
 	} {
 		if f[1] != "" {
 			names = append(names, ListPrefix+":"+f[0]+":"+f[1])

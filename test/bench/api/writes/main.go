@@ -35,7 +35,10 @@ func main() {
 
 // result is what is printed.
 type result struct {
-	Create, Commit, Remove, Memory float64
+	Create float64 `json:"create"`
+	Commit float64 `json:"commit"`
+	Remove float64 `json:"remove"`
+	Memory float64 `json:"memory"`
 }
 
 func run(ctx context.Context, addr string, n int) error {

@@ -48,6 +48,16 @@ type server struct {
 	begin time.Time
 }
 
+// queries are none, each filter, some together that have much in common, and
+// some that have little or nothing.
+var queries = []string{
+	"", "namespace=tenant-07", "kind=CodeInterpreter", "name=bench-runtime",
+	"state=ready", "state=not-ready", "owner=" + owner(0),
+	"namespace=tenant-07&state=ready", "kind=AgentRuntime&name=bench-runtime&state=ready",
+	"owner=" + owner(0) + "&state=not-ready",
+	"namespace=tenant-07&kind=AgentRuntime", "kind=AgentRuntime&name=bench-interpreter",
+}
+
 func measureReads(ctx context.Context, s settings, redis *cluster.Redis) error {
 	rows := store.New(clock.RealClock{}, store.Client(store.Config{Addrs: []string{redis.Addr}}), store.Options{})
 	defer rows.Close()
@@ -110,13 +120,6 @@ func (a *server) load(ctx context.Context, n int) error {
 // lists measures a page from the middle of all, with each filter and with some
 // together.
 func (a *server) lists(ctx context.Context, s settings) error {
-	queries := []string{
-		"", "namespace=tenant-07", "kind=CodeInterpreter", "name=bench-runtime",
-		"state=ready", "state=not-ready", "owner=" + owner(0),
-		"namespace=tenant-07&state=ready", "kind=AgentRuntime&name=bench-runtime&state=ready",
-		"owner=" + owner(0) + "&state=not-ready",
-		"namespace=tenant-07&kind=AgentRuntime", "kind=AgentRuntime&name=bench-interpreter",
-	}
 	for _, query := range queries {
 		target := fmt.Sprintf("%s/v1/sessions?limit=%d&%s", a.URL, limit, query)
 		if err := a.measure(ctx, cmp.Or(query, "all"), target, s.rounds, listBound); err != nil {

@@ -82,23 +82,21 @@ func build(ctx context.Context, tree, out string) error {
 }
 
 // buildBase builds the program of this tree in a copy of another revision.
-func buildBase(ctx context.Context, tree string, base *revision) (err error) {
-	git := func(args ...string) error {
-		text, err := exec.CommandContext(ctx, "git", args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("git %s: %w\n%s", strings.Join(args, " "), err, text)
-		}
-		return nil
-	}
-	if err := git("worktree", "add", "--detach", tree, base.name); err != nil {
+func buildBase(ctx context.Context, tree string, base *revision) error {
+	if err := os.MkdirAll(filepath.Join(tree, writesDir), 0o755); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, git("worktree", "remove", "--force", tree)) }()
+	archive := tree + ".tar"
+	for _, command := range [][]string{
+		{"git", "archive", "--output", archive, base.name},
+		{"tar", "--extract", "--file", archive, "--directory", tree},
+	} {
+		if text, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, text)
+		}
+	}
 	source, err := os.ReadFile(filepath.Join(writesDir, "main.go"))
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(tree, writesDir), 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(tree, writesDir, "main.go"), source, 0o600); err != nil {

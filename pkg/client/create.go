@@ -72,7 +72,7 @@ func (c *Client) Create(ctx context.Context, o CreateOptions) (api.CreateRespons
 	if err != nil {
 		return api.CreateResponse{}, err
 	}
-	created, err := readCreated(got)
+	created, err := readCreated(got, o.Async)
 	if err != nil {
 		return api.CreateResponse{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -94,9 +94,10 @@ func (o CreateOptions) header() http.Header {
 	return h
 }
 
-func readCreated(got answer) (api.CreateResponse, error) {
+// readCreated: 202 is an answer to those only who asked for it.
+func readCreated(got answer, async bool) (api.CreateResponse, error) {
 	var created api.CreateResponse
-	if got.status != http.StatusOK && got.status != http.StatusAccepted {
+	if got.status != http.StatusOK && !(async && got.status == http.StatusAccepted) {
 		return created, fmt.Errorf("%w: status %d", ErrAnswer, got.status)
 	}
 	if got.status == http.StatusAccepted {

@@ -133,7 +133,7 @@ func TestTriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s, c, p := world(t)
 	s.Fault(lost, lost, lost, lost, lost)
-	_, err := c.Get(t.Context(), clienttest.ID(1), 0)
+	_, err := c.Get(t.Context(), clienttest.ID(1))
 	require.ErrorIs(t, err, io.EOF)
 	assert.Len(t, s.Requests(), 4)
 	require.Len(t, p.waits, 3)
@@ -151,7 +151,7 @@ func TestACallWhoseContextIsOverIsNotRepeated(t *testing.T) {
 		cancel()
 		panic(http.ErrAbortHandler)
 	})
-	_, err := c.Get(ctx, clienttest.ID(1), 0)
+	_, err := c.Get(ctx, clienttest.ID(1))
 	require.Error(t, err)
 	assert.Empty(t, p.waits)
 }
@@ -179,7 +179,7 @@ func TestRetryAfterMayBeADate(t *testing.T) {
 	s, c, _ := world(t)
 	at := clienttest.Start.Add(90 * time.Second).Format(http.TimeFormat)
 	s.Fault(clienttest.Refuse(503, api.CodeNotReady, "m", "Retry-After", at))
-	_, err := c.Get(t.Context(), clienttest.ID(1), 0)
+	_, err := c.Get(t.Context(), clienttest.ID(1))
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, 90*time.Second, e.RetryAfter)
@@ -244,16 +244,33 @@ func TestSessionsAreReadChangedAndKeptAlive(t *testing.T) {
 	require.NoError(t, err)
 	s.Advance(time.Minute)
 	require.NoError(t, c.Keepalive(t.Context(), created.SessionID))
-	got, err := c.Get(t.Context(), created.SessionID, 30*time.Second)
+	got, err := c.Await(t.Context(), created.SessionID, "creating", 30*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, clienttest.Start.Add(time.Minute), got.LastActivityAt)
 	requests := s.Requests()
-	assert.Equal(t, "/v1/sessions/"+created.SessionID+"?wait=30s", requests[len(requests)-1].RequestURI)
+	assert.Equal(t, "/v1/sessions/"+created.SessionID+"?from=creating&wait=30s", requests[len(requests)-1].RequestURI)
 
 	got, err = c.Patch(t.Context(), created.SessionID, client.Lifetimes{TTL: time.Hour})
 	require.NoError(t, err)
 	assert.Equal(t, s.Now().Add(time.Hour), got.ExpiresAt)
 	assert.Equal(t, int64(900), got.IdleTimeout, "only what is named moves")
+}
+
+// An existing installation, or something in between, may answer at once.
+func TestAReadThatIsNotHeldIsPaced(t *testing.T) {
+	t.Parallel()
+	s, c, p := world(t)
+	s.StartSlowly(3)
+	o := wanted
+	o.Async = true
+	created, err := c.Create(t.Context(), o)
+	require.NoError(t, err)
+	reads := 0
+	got, err := c.WaitReady(t.Context(), created.SessionID, func(api.Session) { reads++ })
+	require.NoError(t, err)
+	assert.Equal(t, "ready", got.State)
+	assert.Equal(t, 3, reads)
+	assert.Equal(t, []time.Duration{time.Second, time.Second, time.Second}, p.waits)
 }
 
 func TestAListEndsWithItsLastPageAnErrorOrTheCaller(t *testing.T) {
@@ -314,7 +331,7 @@ func TestCredentialsAndHeadersAreSentWithEachTry(t *testing.T) {
 		WorkloadManager: s.URL,
 		Authorize:       client.BearerToken(func(context.Context) (string, error) { return "", broken }),
 	})
-	_, err = c.Get(t.Context(), clienttest.ID(1), 0)
+	_, err = c.Get(t.Context(), clienttest.ID(1))
 	require.ErrorIs(t, err, broken)
 }
 
@@ -334,7 +351,7 @@ func TestABaseURLMayHaveAPath(t *testing.T) {
 	base, err := url.Parse(s.URL.String() + "/cube/")
 	require.NoError(t, err)
 	c := client.New(client.Options{WorkloadManager: base, Router: base})
-	_, _ = c.Get(t.Context(), clienttest.ID(1), 0)
+	_, _ = c.Get(t.Context(), clienttest.ID(1))
 	if res, err := c.Invoke(t.Context(), client.Invocation{Kind: client.AgentRuntime, Namespace: "a", Name: "b", Path: "/c"}); err == nil {
 		_ = res.Body.Close()
 	}

@@ -126,7 +126,7 @@ func ExampleError() {
 	server.End(clienttest.ID(1), "idle")
 	c := client.New(client.Options{WorkloadManager: server.URL})
 
-	_, err := c.Get(context.Background(), clienttest.ID(1), 0)
+	_, err := c.Get(context.Background(), clienttest.ID(1))
 	fmt.Println(errors.Is(err, client.ErrSessionNotFound))
 	var answer *client.Error
 	if errors.As(err, &answer) {

@@ -12,16 +12,37 @@ import (
 	"github.com/agentcube/agentcube/pkg/api"
 )
 
-// readyWait is how long one read of WaitReady is held open.
-const readyWait = 5 * time.Second
+const (
+	// readyWait is how long one read of WaitReady is held open.
+	readyWait = 5 * time.Second
+	// unheldPause is how long a read takes at least that was to be held.
+	unheldPause = time.Second
+)
 
-// Get reads a session. With a wait it is answered when the session's state
-// changes, or after that time.
-func (c *Client) Get(ctx context.Context, id string, wait time.Duration) (api.Session, error) {
-	var query url.Values
-	if wait > 0 {
-		query = url.Values{"wait": {wait.String()}}
+// Get reads a session.
+func (c *Client) Get(ctx context.Context, id string) (api.Session, error) {
+	return c.read(ctx, id, nil)
+}
+
+// Await reads a session once it is in another state than from, or after wait, at
+// most two minutes. With an empty from, the state that it is in is waited out.
+func (c *Client) Await(ctx context.Context, id, from string, wait time.Duration) (api.Session, error) {
+	query := url.Values{"wait": {wait.String()}}
+	if from != "" {
+		// So that a change between two reads is not waited out.
+		query.Set("from", from)
 	}
+	begun := c.clock.Now()
+	s, err := c.read(ctx, id, query)
+	if err == nil && s.State == from && c.clock.Now().Sub(begun) < unheldPause {
+		// It was not held, as by a server that does not know how: whoever asks
+		// again and again is not to be faster for it.
+		err = c.clock.Wait(ctx, min(wait, unheldPause))
+	}
+	return s, err
+}
+
+func (c *Client) read(ctx context.Context, id string, query url.Values) (api.Session, error) {
 	var s api.Session
 	err := c.session(ctx, "reading", http.MethodGet, id, "", query, nil, &s)
 	return s, err
@@ -32,7 +53,7 @@ func (c *Client) Get(ctx context.Context, id string, wait time.Duration) (api.Se
 // reason. progress, if not nil, is told of each read.
 func (c *Client) WaitReady(ctx context.Context, id string, progress func(api.Session)) (api.Session, error) {
 	for {
-		s, err := c.Get(ctx, id, readyWait)
+		s, err := c.Await(ctx, id, api.StateCreating, readyWait)
 		if err != nil || s.State != api.StateCreating {
 			return s, err
 		}

@@ -201,6 +201,13 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			},
 			"identity-key as the workload-manager sees it", Broken, "failing", "picod-router-identity",
 		},
+		"a removal is held back": {
+			func(_ *testing.T, w *ward) {
+				w.answers(workloadManager, 200, `{"status":"ready","details":{"resync":"failing"}}`, now)
+			},
+			"resync as the workload-manager sees it", Broken, "failing",
+			"kubectl -n agentcube get configmap agentcube-workload-manager",
+		},
 		"a service drains": {
 			func(_ *testing.T, w *ward) { w.answers(router, 503, `{"status":"draining"}`, now) },
 			router, Broken, "draining", "log",

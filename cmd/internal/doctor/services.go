@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -16,9 +17,11 @@ const serviceTimeout = 5 * time.Second
 
 // fixes by what a service says is failing.
 var fixes = map[string]string{
-	"store":        "check that Redis runs, and REDIS_ADDR and REDIS_PASSWORD (or VALKEY_…) in the Secret agentcube-store; the service's log has the cause",
-	"cluster":      "check that the API server is reachable from the pod, and the rights above; the service's log has the cause",
-	"identity-key": "the router makes the Secret picod-router-identity: check that it runs, in the same namespace (AGENTCUBE_NAMESPACE), with its rights",
+	"store":   "check that Redis runs, and REDIS_ADDR and REDIS_PASSWORD (or VALKEY_…) in the Secret agentcube-store; the service's log has the cause",
+	"cluster": "check that the API server is reachable from the pod, and the rights above; the service's log has the cause",
+	"resync": "a removal of many objects waits for you: read with `kubectl -n NAMESPACE get configmap agentcube-workload-manager -o yaml` " +
+		"what it is and how to confirm it; or mend the store, which may have been emptied or swapped",
+	"identity-key": "the router makes the Secret picod-router-identity: check that it runs, in the same namespace (NAMESPACE), with its rights",
 }
 
 // service asks one for its readiness and for what it depends on.
@@ -49,7 +52,7 @@ func (d *Doctor) service(ctx context.Context, name string) []Finding {
 		found = one(name, Broken, "it is "+told.Status, "wait for it; if it stays so, its log says why")
 	}
 	for _, detail := range slices.Sorted(maps.Keys(told.Details)) {
-		found = append(found, judge(name, detail, told.Details[detail]))
+		found = append(found, d.judge(name, detail, told.Details[detail]))
 	}
 	if date, ok := dateOf(header); ok {
 		found = append(found, d.skew("clock of the "+name, date))
@@ -58,12 +61,12 @@ func (d *Doctor) service(ctx context.Context, name string) []Finding {
 }
 
 // judge what a service says of something it depends on.
-func judge(service, detail, state string) Finding {
+func (d *Doctor) judge(service, detail, state string) Finding {
 	check := fmt.Sprintf("%s as the %s sees it", detail, service)
 	if state == "ok" {
 		return Finding{Check: check, Verdict: OK, Message: "it is in order"}
 	}
-	fix := fixes[detail]
+	fix := strings.ReplaceAll(fixes[detail], "NAMESPACE", d.Namespace)
 	if fix == "" {
 		fix = "the service's log has the cause"
 	}

@@ -102,7 +102,7 @@ func TestWhatIsRepeated(t *testing.T) {
 		"a lost answer":                     {lost, true},
 		"a quota that may have room soon":   {clienttest.Refuse(429, api.CodeQuotaExceeded, "m", "Retry-After", "10"), true},
 		"a cluster that is away":            {clienttest.Refuse(503, api.CodeClusterUnavailable, "m"), true},
-		"a gateway that could not reach us": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, true},
+		"a gateway that could not reach us": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, true},
 		"an answer that asks for patience":  {clienttest.Refuse(503, api.CodeNotReady, "m", "Retry-After", "31"), false},
 		"a sandbox that failed for good":    {clienttest.Refuse(502, api.CodeSandboxFailed, "m"), false},
 		"a create that took too long":       {clienttest.Refuse(504, api.CodeCreateTimeout, "m"), false},
@@ -132,14 +132,16 @@ func TestWhatIsRepeated(t *testing.T) {
 func TestTriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s, c, p := world(t)
-	s.Fault(lost, lost, lost, lost, lost)
+	for range 5 {
+		s.Fault(lost)
+	}
 	_, err := c.Get(t.Context(), clienttest.ID(1))
 	require.ErrorIs(t, err, io.EOF)
 	assert.Len(t, s.Requests(), 4)
 	require.Len(t, p.waits, 3)
-	for i, most := range []time.Duration{250, 500, 1000} {
-		assert.LessOrEqual(t, p.waits[i], most*time.Millisecond)
-		assert.GreaterOrEqual(t, p.waits[i], most*time.Millisecond/2)
+	for i, most := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second} {
+		assert.LessOrEqual(t, p.waits[i], most)
+		assert.GreaterOrEqual(t, p.waits[i], most/2)
 	}
 }
 
@@ -196,9 +198,9 @@ func TestSentinels(t *testing.T) {
 		"QUOTA_EXCEEDED": client.ErrQuotaExceeded, "STORE_UNAVAILABLE": client.ErrUnavailable,
 		"CLUSTER_UNAVAILABLE": client.ErrUnavailable, "NOT_READY": client.ErrUnavailable,
 	} {
-		assert.ErrorIs(t, &client.Error{Code: code}, want, code)
+		require.ErrorIs(t, &client.Error{Code: code}, want, code)
 	}
-	assert.ErrorIs(t, &client.Error{Status: 502}, client.ErrUnavailable)
+	require.ErrorIs(t, &client.Error{Status: 502}, client.ErrUnavailable)
 	assert.NotErrorIs(t, &client.Error{Status: 404}, client.ErrSessionNotFound, "of something else")
 }
 
@@ -289,7 +291,8 @@ func TestAListEndsWithItsLastPageAnErrorOrTheCaller(t *testing.T) {
 	assert.Equal(t, []string{clienttest.ID(1), clienttest.ID(2), clienttest.ID(3), clienttest.ID(4), clienttest.ID(5)}, ids)
 
 	before := len(s.Requests())
-	for range c.List(t.Context(), filter) {
+	for _, err := range c.List(t.Context(), filter) {
+		require.NoError(t, err)
 		break
 	}
 	assert.Len(t, s.Requests(), before+1, "no page that nobody asked for")

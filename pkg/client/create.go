@@ -97,7 +97,7 @@ func (o CreateOptions) header() http.Header {
 // readCreated: 202 is an answer to those only who asked for it.
 func readCreated(got answer, async bool) (api.CreateResponse, error) {
 	var created api.CreateResponse
-	if got.status != http.StatusOK && !(async && got.status == http.StatusAccepted) {
+	if got.status != http.StatusOK && (!async || got.status != http.StatusAccepted) {
 		return created, fmt.Errorf("%w: status %d", ErrAnswer, got.status)
 	}
 	if got.status == http.StatusAccepted {

@@ -106,7 +106,7 @@ func (e *Error) Is(target error) bool {
 	if !known && e.between() {
 		sentinel = ErrUnavailable
 	}
-	return sentinel != nil && sentinel == target //nolint:errorlint // sentinels are compared, nothing is unwrapped
+	return sentinel != nil && sentinel == target
 }
 
 // between reports whether the answer seems to come from something in between,

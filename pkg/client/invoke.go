@@ -73,7 +73,7 @@ func (c *Client) Invoke(ctx context.Context, i Invocation) (*Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	generation, _ := strconv.ParseInt(res.Header.Get(api.HeaderSessionGeneration), 10, 64) //nolint:errcheck // zero: unknown
+	generation, _ := strconv.ParseInt(res.Header.Get(api.HeaderSessionGeneration), 10, 64) // zero: unknown
 	return &Response{Response: res, SessionID: res.Header.Get(api.HeaderSessionID), Generation: generation}, nil
 }
 
@@ -132,7 +132,7 @@ func (c *Client) invokeOnce(template *http.Request, header http.Header, first bo
 	if err := c.prepare(req, header); err != nil {
 		return nil, err
 	}
-	res, err := c.http.Do(req) //nolint:bodyclose // the caller closes it
+	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
 	}

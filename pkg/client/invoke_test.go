@@ -47,7 +47,7 @@ func TestThePathAndQueryArriveByteForByte(t *testing.T) {
 		assert.Equal(t, "GET "+want+"\n", string(body), given)
 	}
 	for _, bad := range []string{"/a b", "/a#b", "/a\r\nX: y", "/\x7f", "/%zz"} {
-		_, err := c.Invoke(t.Context(), toEcho(bad)) //nolint:bodyclose // there is none
+		_, err := c.Invoke(t.Context(), toEcho(bad))
 		require.Error(t, err, "%q", bad)
 	}
 }
@@ -56,7 +56,7 @@ func TestAnAnswerOfTheSandboxIsTheCallersWhateverItsStatus(t *testing.T) {
 	t.Parallel()
 	s, c, _ := world(t)
 	for sentence, fault := range map[string]http.HandlerFunc{
-		"text":                          func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "none", 503) },
+		"text":                          func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "none", http.StatusServiceUnavailable) },
 		"JSON without a code":           func(w http.ResponseWriter, _ *http.Request) { reply(w, `{"error":"x"}`) },
 		"JSON with another one's codes": func(w http.ResponseWriter, _ *http.Request) { reply(w, `{"error":"x","code":"Y"}`) },
 		"JSON that breaks":              func(w http.ResponseWriter, _ *http.Request) { reply(w, `{"error":"x",`) },
@@ -91,7 +91,7 @@ func TestARefusalOfTheRoutersOwnIsAnError(t *testing.T) {
 	s.End(clienttest.ID(7), api.EndedExpired)
 	i := toEcho("/")
 	i.SessionID = clienttest.ID(7)
-	_, err := c.Invoke(t.Context(), i) //nolint:bodyclose // there is none
+	_, err := c.Invoke(t.Context(), i)
 	require.ErrorIs(t, err, client.ErrSessionNotFound)
 	var e *client.Error
 	require.ErrorAs(t, err, &e)

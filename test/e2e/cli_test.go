@@ -124,7 +124,11 @@ func cliTemplates(t *testing.T, e *env) {
 
 // diagnosis is what the doctor prints as JSON.
 type diagnosis struct {
-	Items []struct{ Check, Verdict, Message, Fix string }
+	Items []struct {
+		Check   string `json:"check"`
+		Verdict string `json:"verdict"`
+		Message string `json:"message"`
+	} `json:"items"`
 }
 
 func cliDoctorHealthy(t *testing.T, e *env) {

@@ -120,7 +120,7 @@ func (t *Tool) addFlags(root *cobra.Command) {
 
 // Run is the program from its arguments to its exit code.
 func Run(ctx context.Context, o Options, args []string) int {
-	t, root := New(o)
+	t, root := New(o) //nolint:contextcheck // completion gets its context from cobra
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	err = errors.Join(err, t.ways.Close())

@@ -37,10 +37,21 @@ func TestSessionsAreListed(t *testing.T) {
 	b := newBench(t)
 	b.some(t)
 	for _, args := range [][]string{
-		{}, {"-A"}, {"-o", "wide"}, {"-o", "json", "--state", "ready"}, {"-o", "yaml", "--template", "ar/echo"}, {"-o", "name"},
-		{"-o", "jsonpath={.items[*].sessionId}"}, {"-o", "go-template={{len .items}}{{\"\\n\"}}"},
-		{"--kind", "codeinterpreter", "--no-headers"}, {"--limit", "1"}, {"-A", "--owner", "ann"}, {"-n", "empty"},
-		{"-o", "xml"}, {"--kind", "pod"}, {"extra"},
+		{},
+		{"-A"},
+		{"-o", "wide"},
+		{"-o", "json", "--state", "ready"},
+		{"-o", "yaml", "--template", "ar/echo"},
+		{"-o", "name"},
+		{"-o", "jsonpath={.items[*].sessionId}"},
+		{"-o", "go-template={{len .items}}{{\"\\n\"}}"},
+		{"--kind", "codeinterpreter", "--no-headers"},
+		{"--limit", "1"},
+		{"-A", "--owner", "ann"},
+		{"-n", "empty"},
+		{"-o", "xml"},
+		{"--kind", "pod"},
+		{"extra"},
 	} {
 		b.run(t.Context(), "", append([]string{"sessions", "list"}, args...)...)
 	}
@@ -53,9 +64,15 @@ func TestSessionsAreShown(t *testing.T) {
 	b.some(t)
 	b.End("gone", api.EndedIdle)
 	for _, args := range [][]string{
-		{clienttest.ID(1)}, {"session/" + clienttest.ID(1), "-o", "yaml"}, {clienttest.ID(1), "-o", "json"},
-		{clienttest.ID(1), clienttest.ID(3), "-o", "wide"}, {clienttest.ID(1), "-o", "jsonpath={.entryPoints[0].endpoint}"},
-		{clienttest.ID(1), "gone"}, {"never"}, {}, {"a", "b", "-w"},
+		{clienttest.ID(1)},
+		{"session/" + clienttest.ID(1), "-o", "yaml"},
+		{clienttest.ID(1), "-o", "json"},
+		{clienttest.ID(1), clienttest.ID(3), "-o", "wide"},
+		{clienttest.ID(1), "-o", "jsonpath={.entryPoints[0].endpoint}"},
+		{clienttest.ID(1), "gone"},
+		{"never"},
+		{},
+		{"a", "b", "-w"},
 	} {
 		b.run(t.Context(), "", append([]string{"sessions", "get"}, args...)...)
 	}
@@ -67,10 +84,17 @@ func TestSessionsAreCreated(t *testing.T) {
 	b := newBench(t)
 	b.StartSlowly(2)
 	for _, args := range [][]string{
-		{"agentruntime/echo"}, {"codeinterpreter/python", "--ttl", "10m", "-o", "name"},
+		{"agentruntime/echo"},
+		{"codeinterpreter/python", "--ttl", "10m", "-o", "name"},
 		{"ci/python", "--idempotency-key", "k", "-o", "jsonpath={.sessionId}{\"\\n\"}"},
-		{"ci/python", "--idempotency-key", "k", "-o", "yaml"}, {"ci/python", "--idempotency-key", "k", "--ttl", "1h"},
-		{"ar/echo", "--wait=false"}, {"ar/none"}, {"ar/echo", "-n", "other"}, {"echo"}, {"pod/echo"}, {"ar/echo", "--metadata", "[]"},
+		{"ci/python", "--idempotency-key", "k", "-o", "yaml"},
+		{"ci/python", "--idempotency-key", "k", "--ttl", "1h"},
+		{"ar/echo", "--wait=false"},
+		{"ar/none"},
+		{"ar/echo", "-n", "other"},
+		{"echo"},
+		{"pod/echo"},
+		{"ar/echo", "--metadata", "[]"},
 		{"ar/echo", "--ttl", "soon"},
 	} {
 		b.run(t.Context(), "", append([]string{"sessions", "create"}, args...)...)
@@ -98,9 +122,16 @@ func TestSessionsAreExtendedAndDeleted(t *testing.T) {
 	b.some(t)
 	id := clienttest.ID(1)
 	for _, args := range [][]string{
-		{"extend", id, "--ttl", "2h"}, {"extend", id, "--idle-timeout", "30m", "-o", "json"}, {"extend", id},
-		{"extend", id, "--ttl", "100h"}, {"extend", id, "--ttl", "0"}, {"extend"},
-		{"delete", id, "session/" + clienttest.ID(2)}, {"delete", id}, {"delete", id, "--ignore-not-found"}, {"extend", id, "--ttl", "1h"},
+		{"extend", id, "--ttl", "2h"},
+		{"extend", id, "--idle-timeout", "30m", "-o", "json"},
+		{"extend", id},
+		{"extend", id, "--ttl", "100h"},
+		{"extend", id, "--ttl", "0"},
+		{"extend"},
+		{"delete", id, "session/" + clienttest.ID(2)},
+		{"delete", id},
+		{"delete", id, "--ignore-not-found"},
+		{"extend", id, "--ttl", "1h"},
 	} {
 		b.run(t.Context(), "", append([]string{"sessions"}, args...)...)
 	}
@@ -114,10 +145,17 @@ func TestRequestsReachTheSandbox(t *testing.T) {
 	b.End("gone", api.EndedDeletedInCluster)
 	id := clienttest.ID(1)
 	for _, args := range [][]string{
-		{"ci/python"}, {"ci/python", "/a%2Fb//c?q=1;2", "--session", id}, {"ci/python", "/run", "--session", id, "-d", "print(1)"},
-		{"ci/python", "/run", "--session", id, "-X", "PUT", "-d", "@-", "-H", "X-A: b"}, {"ci/python", "/status/404", "--session", id},
-		{"ci/python", "/status/503", "--session", id}, {"ci/python", "/", "--session", "gone"},
-		{"ar/echo", "/", "--session", id}, {"ci/none"}, {"ci/python", "/a b"}, {"ci/python", "-H", "none"},
+		{"ci/python"},
+		{"ci/python", "/a%2Fb//c?q=1;2", "--session", id},
+		{"ci/python", "/run", "--session", id, "-d", "print(1)"},
+		{"ci/python", "/run", "--session", id, "-X", "PUT", "-d", "@-", "-H", "X-A: b"},
+		{"ci/python", "/status/404", "--session", id},
+		{"ci/python", "/status/503", "--session", id},
+		{"ci/python", "/", "--session", "gone"},
+		{"ar/echo", "/", "--session", id},
+		{"ci/none"},
+		{"ci/python", "/a b"},
+		{"ci/python", "-H", "none"},
 		{"ci/python", "-d", "@testdata/no such file"},
 	} {
 		b.run(t.Context(), "from standard input\n", append([]string{"invoke"}, args...)...)
@@ -182,7 +220,10 @@ func TestShellsAreTold(t *testing.T) {
 	b := newBench(t)
 	b.some(t)
 	for _, args := range [][]string{
-		{"sessions", "get", ""}, {"invoke", ""}, {"sessions", "list", "--template", ""}, {"sessions", "list", "-o", ""},
+		{"sessions", "get", ""},
+		{"invoke", ""},
+		{"sessions", "list", "--template", ""},
+		{"sessions", "list", "-o", ""},
 		{"invoke", "ci/python", "--session", ""},
 	} {
 		b.run(t.Context(), "", append([]string{"__complete"}, args...)...)
@@ -256,7 +297,9 @@ func TestAWatchOfOneSessionEndsWithIt(t *testing.T) {
 		state := map[bool]string{true: "ready", false: "suspended"}[reads < 3]
 		_, _ = io.WriteString(w, `{"sessionId":"`+id+`","state":"`+state+`","object":{"kind":"Sandbox","namespace":"default","name":"x"}}`)
 	}
-	b.Fault(next, next, next, clienttest.Refuse(404, api.CodeSessionNotFound, "not found"))
+	b.Fault(next)
+	b.Fault(next)
+	b.Fault(next, clienttest.Refuse(404, api.CodeSessionNotFound, "not found"))
 	r := b.run(t.Context(), "", "sessions", "get", id, "-w")
 	assert.Equal(t, 1, r.code)
 	assert.Equal(t, 3, strings.Count(r.out, "\n"), "the header, ready, suspended:\n%s", r.out)

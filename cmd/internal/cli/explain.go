@@ -77,6 +77,18 @@ func advice(err error, name string) string {
 	if _, ok := errors.AsType[*reach.NoWayError](err); ok {
 		return "Give the URL of the service, with --workload-manager-url or --router-url, or check with `" + name + " doctor`."
 	}
+	if _, ok := errors.AsType[*usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
+		return "See `" + name + " --help`."
+	}
+	if errors.Is(err, client.ErrAnswer) {
+		return "What answers is not AgentCube, or much newer than this program: check the URL."
+	}
+	return adviceOnCluster(err, name)
+}
+
+// adviceOnCluster is about what the API server says, and about there being no
+// answer.
+func adviceOnCluster(err error, name string) string {
 	_, isURL := errors.AsType[*url.Error](err)
 	var status apierrors.APIStatus
 	isStatus := errors.As(err, &status)
@@ -89,13 +101,8 @@ func advice(err error, name string) string {
 		return "Ask an administrator of the cluster for this right."
 	case errors.Is(err, context.Canceled):
 		return ""
-	case errors.Is(err, client.ErrAnswer):
-		return "What answers is not AgentCube, or much newer than this program: check the URL."
 	case isURL:
 		return "Check the URL, and the installation with `" + name + " doctor`."
-	}
-	if _, ok := errors.AsType[*usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
-		return "See `" + name + " --help`."
 	}
 	return ""
 }

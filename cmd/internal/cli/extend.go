@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentcube/agentcube/cmd/internal/reach"
+	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/client"
 )
 
@@ -38,31 +40,35 @@ session starts anew.`,
 		if err != nil {
 			return err
 		}
-		if l == (client.Lifetimes{}) {
-			if err := cl.Keepalive(c.Context(), id); err != nil {
-				return err
-			}
-			if o.format == formatTable {
-				return t.print("session/%s kept alive", id)
-			}
-			s, err := cl.Get(c.Context(), id)
-			if err != nil {
-				return err
-			}
-			return o.printEach(t.Out, sessionColumns, []thing{sessionThing(s, t.Clock.Now(), false)})
-		}
-		s, err := cl.Patch(c.Context(), id, l)
+		s, done, err := t.extend(c.Context(), cl, id, l, o.format != formatTable)
 		if err != nil {
 			return err
 		}
 		if o.format == formatTable {
-			now := t.Clock.Now()
-			return t.print("session/%s ends in %s, and if it is unused in %s",
-				id, until(now, s.ExpiresAt), until(now, s.IdleDeadline))
+			return t.print("session/%s %s", id, done)
 		}
 		return o.printEach(t.Out, sessionColumns, []thing{sessionThing(s, t.Clock.Now(), false)})
 	}
 	return c
+}
+
+// extend changes what is named, or keeps the session alive, and says what it did.
+// It reads the session only if that is to be shown.
+func (t *Tool) extend(
+	ctx context.Context, c *client.Client, id string, l client.Lifetimes, show bool,
+) (s api.Session, done string, err error) {
+	if l == (client.Lifetimes{}) {
+		err = c.Keepalive(ctx, id)
+		if err == nil && show {
+			s, err = c.Get(ctx, id)
+		}
+		return s, "kept alive", err
+	}
+	if s, err = c.Patch(ctx, id, l); err != nil {
+		return s, "", err
+	}
+	now := t.Clock.Now()
+	return s, fmt.Sprintf("ends in %s, and if it is unused in %s", until(now, s.ExpiresAt), until(now, s.IdleDeadline)), nil
 }
 
 func (t *Tool) sessionsDelete() *cobra.Command {

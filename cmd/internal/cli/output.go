@@ -164,10 +164,10 @@ func (o *output) encode(w io.Writer, object any) error {
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	switch {
-	case o.format == formatJSON:
+	switch o.format {
+	case formatJSON:
 		_, err = fmt.Fprintf(w, "%s\n", text)
-	case o.format == formatYAML:
+	case formatYAML:
 		if text, err = yaml.JSONToYAML(text); err == nil {
 			_, err = fmt.Fprintf(w, "%s", text)
 		}

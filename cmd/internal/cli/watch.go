@@ -38,7 +38,7 @@ func (t *Tool) follow(
 	for {
 		found, err := look(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // whoever watches ends it so
+			return nil // whoever watches ends it so
 		}
 		if err != nil {
 			return err

@@ -95,7 +95,7 @@ func (d *Doctor) controllerByItsWork(ctx context.Context) []Finding {
 	}
 	seen, untouched := 0, ""
 	for _, x := range list.Items {
-		conditions, _, _ := unstructured.NestedSlice(x.Object, "status", "conditions") //nolint:errcheck // then it has none
+		conditions, _, _ := unstructured.NestedSlice(x.Object, "status", "conditions") // then it has none
 		switch {
 		case len(conditions) > 0:
 			seen++

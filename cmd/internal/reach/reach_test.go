@@ -18,17 +18,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 var start = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func service(name string, target intstr.IntOrString) *corev1.Service {
+func routerService(target intstr.IntOrString) *corev1.Service {
+	const name = "router"
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{Kind: "Service", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "agentcube"},
@@ -74,37 +75,43 @@ func TestAReadyPodOfTheServiceIsFound(t *testing.T) {
 		err     error
 	}{
 		"the one that was there first": {
-			[]runtime.Object{service("router", http), pod("b", "router", 2), pod("a", "router", time.Hour)},
-			target{"agentcube", "b", 8080}, nil,
+			[]runtime.Object{routerService(http), pod("b", "router", 2), pod("a", "router", time.Hour)},
+			target{"agentcube", "b", 8080},
+			nil,
 		},
 		"by name where there are several": {
-			[]runtime.Object{service("router", http), pod("b", "router", 0), pod("a", "router", 0)},
-			target{"agentcube", "a", 8080}, nil,
+			[]runtime.Object{routerService(http), pod("b", "router", 0), pod("a", "router", 0)},
+			target{"agentcube", "a", 8080},
+			nil,
 		},
 		"none that is not ready, goes, or is another's": {
 			[]runtime.Object{
-				service("router", http), pod("a", "router", 0, notReady), pod("b", "router", 0, going),
+				routerService(http), pod("a", "router", 0, notReady), pod("b", "router", 0, going),
 				pod("c", "workload-manager", 0), pod("d", "router", time.Hour),
 			},
-			target{"agentcube", "d", 8080}, nil,
+			target{"agentcube", "d", 8080},
+			nil,
 		},
 		"at a port that is a number": {
-			[]runtime.Object{service("router", intstr.FromInt32(9090)), pod("a", "router", 0)},
-			target{"agentcube", "a", 9090}, nil,
+			[]runtime.Object{routerService(intstr.FromInt32(9090)), pod("a", "router", 0)},
+			target{"agentcube", "a", 9090},
+			nil,
 		},
 		"at the Service's own port where it names none": {
-			[]runtime.Object{service("router", intstr.IntOrString{}), pod("a", "router", 0)},
-			target{"agentcube", "a", 80}, nil,
+			[]runtime.Object{routerService(intstr.IntOrString{}), pod("a", "router", 0)},
+			target{"agentcube", "a", 80},
+			nil,
 		},
 		"not without a ready pod": {
-			[]runtime.Object{service("router", http), pod("a", "router", 0, notReady)}, target{}, errNoPod,
+			[]runtime.Object{routerService(http), pod("a", "router", 0, notReady)}, target{}, errNoPod,
 		},
 		"not at a port that the pod does not have": {
-			[]runtime.Object{service("router", intstr.FromString("grpc")), pod("a", "router", 0)}, target{}, errNoPort,
+			[]runtime.Object{routerService(intstr.FromString("grpc")), pod("a", "router", 0)}, target{}, errNoPort,
 		},
 		"not without a selector": {
 			[]runtime.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "router", Namespace: "agentcube"}}},
-			target{}, errNoSelector,
+			target{},
+			errNoSelector,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -146,7 +153,7 @@ type apiServer struct {
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/agentcube/"); path {
 	case "services/router":
-		encode(w, service("router", intstr.FromString("http")))
+		encode(w, routerService(intstr.FromString("http")))
 	case "pods":
 		list := &corev1.PodList{
 			TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
@@ -188,8 +195,7 @@ func (a *apiServer) forward(w http.ResponseWriter, r *http.Request) {
 		select {
 		case s := <-streams:
 			if s.Headers().Get(corev1.StreamType) != corev1.StreamTypeData {
-				defer func() { _ = s.Close() }() //nolint:revive // an error stream lives as long as the connection
-				continue
+				continue // the stream of errors ends with the connection
 			}
 			a.asked = append(a.asked, s.Headers().Get(corev1.PortHeader))
 			a.running.Go(func() { a.carry(s) })
@@ -200,7 +206,7 @@ func (a *apiServer) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *apiServer) carry(s httpstream.Stream) {
-	backend, err := net.Dial("tcp", a.backend)
+	backend, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", a.backend)
 	if err != nil {
 		return
 	}

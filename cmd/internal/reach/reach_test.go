@@ -198,15 +198,15 @@ func (a *apiServer) forward(w http.ResponseWriter, r *http.Request) {
 				continue // the stream of errors ends with the connection
 			}
 			a.asked = append(a.asked, s.Headers().Get(corev1.PortHeader))
-			a.running.Go(func() { a.carry(s) })
+			a.running.Go(func() { a.carry(r.Context(), s) })
 		case <-conn.CloseChan():
 			return
 		}
 	}
 }
 
-func (a *apiServer) carry(s httpstream.Stream) {
-	backend, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", a.backend)
+func (a *apiServer) carry(ctx context.Context, s httpstream.Stream) {
+	backend, err := (&net.Dialer{}).DialContext(ctx, "tcp", a.backend)
 	if err != nil {
 		return
 	}

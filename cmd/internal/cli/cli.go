@@ -105,17 +105,20 @@ func (t *Tool) addFlags(root *cobra.Command) {
 	}
 	f.StringVar(&t.namespace, "agentcube-namespace", t.Env.Namespace, "`namespace` that AgentCube is installed in [$AGENTCUBE_NAMESPACE]")
 	t.token = t.Env.Token
-	t.ways = reach.New(reach.Options{})
-	root.PersistentPreRun = func(*cobra.Command, []string) {
-		urls := map[reach.Service]string{}
-		for service, text := range t.urls {
-			urls[service] = *text
-		}
-		t.ways = reach.New(reach.Options{
-			URLs: urls, Namespace: t.namespace,
-			Config: func() (*rest.Config, error) { return t.kube.ToRESTConfig() },
-		})
+	t.findWays()
+	root.PersistentPreRun = func(*cobra.Command, []string) { t.findWays() }
+}
+
+// findWays takes the flags as they are now.
+func (t *Tool) findWays() {
+	urls := map[reach.Service]string{}
+	for service, text := range t.urls {
+		urls[service] = *text
 	}
+	t.ways = reach.New(reach.Options{
+		URLs: urls, Namespace: t.namespace,
+		Config: func() (*rest.Config, error) { return t.kube.ToRESTConfig() },
+	})
 }
 
 // Run is the program from its arguments to its exit code.
@@ -123,7 +126,7 @@ func Run(ctx context.Context, o Options, args []string) int {
 	t, root := New(o) //nolint:contextcheck // completion gets its context from cobra
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	err = errors.Join(err, t.ways.Close())
+	_ = t.ways.Close() // a port-forward that broke afterwards is no matter
 	if err == nil {
 		return exitOK
 	}

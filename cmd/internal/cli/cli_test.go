@@ -231,6 +231,19 @@ func TestShellsAreTold(t *testing.T) {
 	b.golden(t, "completion")
 }
 
+func TestTheFlagsOfAnUnfinishedLineCount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.some(t)
+	var out bytes.Buffer
+	o := b.options(nil, &out, io.Discard)
+	o.Env.WorkloadManagerURL = ""
+	Run(t.Context(), o, []string{
+		"__complete", "sessions", "delete", "--kubeconfig", b.kubeconfig, "--workload-manager-url", b.URL.String(), "",
+	})
+	assert.Contains(t, out.String(), clienttest.ID(1)+"\t")
+}
+
 // lines is what a watch writes; each line can be waited for.
 type lines struct {
 	mu    sync.Mutex

@@ -20,6 +20,7 @@ const (
 func (t *Tool) completeSessions(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
 	defer cancel()
+	t.findWays() // the flags of an unfinished line are read late
 	cl, err := t.client(ctx, reach.WorkloadManager)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

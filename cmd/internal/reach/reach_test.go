@@ -198,7 +198,7 @@ func (a *apiServer) forward(w http.ResponseWriter, r *http.Request) {
 				continue // the stream of errors ends with the connection
 			}
 			a.asked = append(a.asked, s.Headers().Get(corev1.PortHeader))
-			a.running.Go(func() { a.carry(r.Context(), s) })
+			a.running.Go(func() { a.carry(r.Context(), s) }) //nolint:contextcheck // it is passed
 		case <-conn.CloseChan():
 			return
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 )
 
 // help prints lines that can be copied as they are.
@@ -16,6 +17,14 @@ The system runs until Ctrl-C. In another terminal:
 
   export KUBECONFIG=%[1]s
   %[2]s get agentruntimes,codeinterpreters,sandboxes,sandboxclaims,pods
+
+  # the command line tool
+  export AGENTCUBE_WORKLOAD_MANAGER_URL=%[3]s AGENTCUBE_ROUTER_URL=%[4]s
+  alias agentcube=%[8]s
+  agentcube templates list
+  agentcube sessions create codeinterpreter/python
+  agentcube invoke agentruntime/echo /hello
+  agentcube doctor
 
   # a session on a sandbox of its own, and one out of the warm pool
   curl -s %[3]s/v1/agent-runtime -d '{"namespace":"default","name":"echo"}'
@@ -34,5 +43,5 @@ The system runs until Ctrl-C. In another terminal:
 
 Store: %[5]s (password %[7]q). Logs: %[6]s/logs
 `, t.system.Cluster.Kubeconfig, kubectl, t.system.Manager().URL, t.system.Router.URL,
-		t.system.Redis.Addr, t.system.Cluster.Dir, t.system.StorePassword())
+		t.system.Redis.Addr, t.system.Cluster.Dir, t.system.StorePassword(), filepath.Join(t.system.Cluster.Dir, "bin", "agentcube"))
 }

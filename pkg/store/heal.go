@@ -13,7 +13,7 @@ import (
 )
 
 // Index makes the indexes agree with the rows and returns the number of
-// entries it added or dropped. Rows of existing installations lack those that
+// entries it added or dropped, and of records of keys it mended. Rows of existing installations lack those that
 // are ours; an entry without a row is dropped. It reads in pages, may run
 // beside everything else, and leaves alone what changes under it. Rows that
 // cannot be read are passed over and reported, as ErrCorrupt, at the end.
@@ -31,6 +31,11 @@ func (r *Redis) Index(ctx context.Context) (healed int, err error) {
 		if err != nil {
 			return healed, err
 		}
+	}
+	ended, err := r.endKeys(ctx)
+	healed += ended
+	if err != nil {
+		return healed, err
 	}
 	return healed, unreadable
 }
@@ -63,6 +68,11 @@ func (r *Redis) healRows(ctx context.Context) (healed int, unreadable, err error
 			}
 		}
 		n, err := r.heal(ctx, repairs)
+		healed += n
+		if err != nil {
+			return healed, unreadable, err
+		}
+		n, err = r.restoreKeys(ctx, rows)
 		healed += n
 		if err != nil || cursor == 0 {
 			return healed, unreadable, err

@@ -25,7 +25,7 @@ end
 // the order of KEYS[2..5], if there is no row. Returns 1; 0 if there is
 // another row. A second run finds its own row, which no other can equal since
 // it holds the token of its reservation: 1.
-var createScript = redis.NewScript(luaPut + `
+var createScript = newScript(luaPut + `
 local row = redis.call('GET', KEYS[1])
 if row == ARGV[2] then return 1 end
 if row then return 0 end
@@ -47,7 +47,7 @@ return {redis.call('GET', KEYS[1]), redis.call('ZSCORE', KEYS[2], ARGV[1]), redi
 // Returns 1; 0 if the row is another one; -1 if there is none; -2 if refused.
 // A second run finds its own row and returns 0; the change, tried again on
 // that row, then says that it is done.
-var updateScript = redis.NewScript(luaPut + `
+var updateScript = newScript(luaPut + `
 local row = redis.call('GET', KEYS[1])
 if not row then return -1 end
 if row ~= ARGV[2] then return 0 end
@@ -66,7 +66,7 @@ return 1
 // removeScript removes the row ARGV[2] and its entries. Returns 1; 0 if the
 // row is another one; -1 if there is none, in which case entries that were
 // left behind are gone now. A second run finds no row: -1.
-var removeScript = redis.NewScript(`
+var removeScript = newScript(`
 local row = redis.call('GET', KEYS[1])
 if row and row ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])

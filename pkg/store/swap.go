@@ -94,8 +94,12 @@ func (r *Redis) swap(ctx context.Context, have snapshot, next session.Session, s
 		active, activity = floor(have.now), have.now.Truncate(time.Second)
 	}
 	e := r.entries(next, activity, have.now)
-	code, err := updateScript.Run(ctx, r.client, r.keys.session(next.ID),
-		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since).Int()
+	var key keyChange
+	if have.session.FreesKey(next) {
+		key = changeKey(have.session, freeKey)
+	}
+	code, err := r.change(ctx, updateScript, next.ID, key,
+		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since)
 	return next, code, err
 }
 

@@ -36,6 +36,7 @@ func Run(t *testing.T, subject func(*testing.T) Subject) {
 		"index":    indexCases,
 		"process":  processCases,
 		"scan":     scanCases,
+		"key":      keyCases,
 	}
 	for group, cases := range groups {
 		t.Run(group, func(t *testing.T) {

@@ -35,6 +35,7 @@ type Fake struct {
 	indexes      Indexes
 	beats        map[string]time.Time
 	installation string
+	keys         fakeKeys
 }
 
 // entry is a row with what tells it from any other that bore its id.
@@ -49,6 +50,7 @@ func NewFake(clk clock.PassiveClock) *Fake {
 		clock: clk,
 		rows:  map[string]entry{},
 		beats: map[string]time.Time{},
+		keys:  fakeKeys{},
 		indexes: Indexes{
 			Expiry: map[string]time.Time{}, Activity: map[string]time.Time{},
 			Due: map[string]time.Time{}, Creating: map[string]time.Time{},
@@ -102,7 +104,7 @@ func (f *Fake) Wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fresh := NewFake(f.clock)
-	f.rows, f.indexes, f.beats, f.installation = fresh.rows, fresh.indexes, fresh.beats, ""
+	f.rows, f.indexes, f.beats, f.installation, f.keys = fresh.rows, fresh.indexes, fresh.beats, "", fresh.keys
 }
 
 // Create is that of the store it stands for, as are all methods below.
@@ -122,6 +124,9 @@ func (f *Fake) Create(ctx context.Context, s session.Session) (session.Session, 
 			return s, nil
 		}
 		return session.Session{}, fmt.Errorf("creating session %s: %w", s.ID, session.ErrExists)
+	}
+	if err := f.keys.take(s, f.now()); err != nil {
+		return session.Session{}, fmt.Errorf("creating session %s: %w", s.ID, err)
 	}
 	f.write(s)
 	f.indexes.Activity[s.ID] = floor(s.CreatedAt)
@@ -186,6 +191,9 @@ func (f *Fake) swap(have entry, next session.Session, idleSince time.Time) (bool
 		activity = floor(now)
 		f.indexes.Activity[next.ID] = activity
 	}
+	if have.session.FreesKey(next) {
+		f.keys.free(have.session)
+	}
 	f.write(next)
 	f.enter(next, activity, now)
 	return true, nil
@@ -206,6 +214,7 @@ func (f *Fake) Remove(ctx context.Context, id string, guard func(session.Session
 		if same {
 			delete(f.rows, id)
 			f.dropEntries(id)
+			f.keys.removed(have.session, f.now())
 		}
 		f.mu.Unlock()
 		if same {
@@ -336,7 +345,7 @@ func (f *Fake) Index(ctx context.Context) (int, error) {
 			}
 		}
 	}
-	return healed, nil
+	return healed + f.keys.heal(f.rows, now), nil
 }
 
 func (f *Fake) Beat(ctx context.Context, process string) error {

@@ -22,6 +22,8 @@ type Store interface {
 	End(ctx context.Context, id string, idleSince time.Time, change func(*session.Session) error) (session.Session, error)
 	Remove(ctx context.Context, id string, guard func(session.Session) error) error
 
+	KeyHolder(ctx context.Context, name string) (session.KeyHolder, error)
+
 	Touch(ctx context.Context, activity map[string]time.Time) error
 	LastActivity(ctx context.Context, id string) (time.Time, error)
 

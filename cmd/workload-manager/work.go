@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/agentcube/agentcube/pkg/config"
 	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/workload"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/gc"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
@@ -64,7 +66,9 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 		return err
 	}
 	rows, objects := chaosStore(a.cfg, a.store), chaosCluster(client)
-	provisioner := a.provisioner(rows, objects, client, watcher, installation)
+	changes := store.NewChanges()
+	support.Go(func() error { return a.follow(supportCtx, changes) })
+	provisioner := a.provisioner(rows, changes, objects, client, watcher, installation)
 	reconciler := reconcile.New(a.clock, a.log, rows, objects, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
 	})
@@ -83,14 +87,25 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 	return work.Wait()
 }
 
-func (a *app) provisioner(rows provision.Store, objects provision.Cluster, pools provision.Pools, watcher provision.Watcher,
+// follow tells of changes of rows until ctx ends. Where the store cannot be
+// followed, who waits reads.
+func (a *app) follow(ctx context.Context, changes *store.Changes) error {
+	err := a.store.Follow(ctx, changes)
+	if errors.Is(err, store.ErrNotFollowed) {
+		a.log.Info("changes of rows are read, not told", zap.Error(err))
+		return nil
+	}
+	return err
+}
+
+func (a *app) provisioner(rows provision.Store, changes provision.Changes, objects provision.Cluster, pools provision.Pools, watcher provision.Watcher,
 	installation string,
 ) *provision.Provisioner {
 	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
 	return provision.New(a.clock, a.log, rows, objects, watcher, pools, dialer, provision.Options{
 		Process: a.process, Installation: installation,
 		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
-		UnknownBound: a.cfg.UnknownTimeout,
+		UnknownBound: a.cfg.UnknownTimeout, Changes: changes,
 	})
 }
 

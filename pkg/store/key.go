@@ -75,9 +75,8 @@ func changeKey(s session.Session, verb string) keyChange {
 	return keyChange{verb: verb, name: s.Key.Name, value: s.ID + " " + s.Key.Body}
 }
 
-// change runs a script on a session.
-func (r *Redis) change(ctx context.Context, s script, id string, key keyChange, args ...any) (int, error) {
-	keys := r.keys.session(id)
+// change runs a script on a session, whose row is the first of the keys.
+func (r *Redis) change(ctx context.Context, s script, keys []string, key keyChange, args ...any) (int, error) {
 	if key == (keyChange{}) {
 		return s.Run(ctx, r.client, keys, args...).Int()
 	}

@@ -29,7 +29,7 @@ func (r *Redis) Create(ctx context.Context, s session.Session) (session.Session,
 	}
 	e := r.entries(s, s.CreatedAt.Truncate(time.Second), s.CreatedAt)
 	err = r.do(ctx, what, func(ctx context.Context) error {
-		code, err := r.change(ctx, createScript, s.ID, changeKey(s, takeKey),
+		code, err := r.change(ctx, createScript, r.keys.session(s.ID), changeKey(s, takeKey),
 			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating)
 		switch {
 		case err == nil && code == keyTaken:
@@ -108,7 +108,7 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 					return done, nil //nolint:nilerr // returned below: no failure of the store, which do would make of it
 				}
 			}
-			return r.change(ctx, removeScript, id, keyOnRemoval(have.session), id, have.row)
+			return r.change(ctx, removeScript, r.keys.session(id), keyOnRemoval(have.session), id, have.row)
 		})
 	})
 	if refusal != nil {

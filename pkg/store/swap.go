@@ -98,7 +98,7 @@ func (r *Redis) swap(ctx context.Context, have snapshot, next session.Session, s
 	if have.session.FreesKey(next) {
 		key = changeKey(have.session, freeKey)
 	}
-	code, err := r.change(ctx, updateScript, next.ID, key,
+	code, err := r.change(ctx, updateScript, r.keys.session(next.ID), key,
 		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since)
 	return next, code, err
 }

@@ -204,6 +204,14 @@ var kinds = []struct {
 		status: http.StatusConflict, code: api.CodeSessionDeleted,
 		message: "session was deleted while it was being created", level: zapcore.InfoLevel,
 	}},
+	{provision.ErrEnded, problem{
+		status: http.StatusConflict, code: api.CodeSessionEnded,
+		message: "session that was created with this Idempotency-Key has ended", level: zapcore.InfoLevel,
+	}},
+	{provision.ErrKeyReused, problem{
+		status: http.StatusUnprocessableEntity, code: api.CodeIdempotencyKeyReused,
+		message: "Idempotency-Key was used with another request body", level: zapcore.InfoLevel,
+	}},
 	{auth.ErrInvalidToken, problem{
 		status: http.StatusUnauthorized, code: api.CodeUnauthenticated,
 		message: "invalid identity token", level: zapcore.InfoLevel,

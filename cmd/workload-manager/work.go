@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/agentcube/agentcube/pkg/config"
 	"github.com/agentcube/agentcube/pkg/sandbox"
-	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/workload"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/gc"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
@@ -66,9 +64,7 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 		return err
 	}
 	rows, objects := chaosStore(a.cfg, a.store), chaosCluster(client)
-	changes := store.NewChanges()
-	support.Go(func() error { return a.follow(supportCtx, changes) })
-	provisioner := a.provisioner(rows, changes, objects, client, watcher, installation)
+	provisioner := a.provisioner(rows, a.changes(supportCtx, support), objects, client, watcher, installation)
 	reconciler := reconcile.New(a.clock, a.log, rows, objects, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
 	})
@@ -85,17 +81,6 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 	work.Go(func() error { return reconciler.Run(ctx) })
 	work.Go(func() error { return a.lead(ctx, a.leaderWork(rows, provisioner, resyncer, served)) })
 	return work.Wait()
-}
-
-// follow tells of changes of rows until ctx ends. Where the store cannot be
-// followed, who waits reads.
-func (a *app) follow(ctx context.Context, changes *store.Changes) error {
-	err := a.store.Follow(ctx, changes)
-	if errors.Is(err, store.ErrNotFollowed) {
-		a.log.Info("changes of rows are read, not told", zap.Error(err))
-		return nil
-	}
-	return err
 }
 
 func (a *app) provisioner(rows provision.Store, changes provision.Changes, objects provision.Cluster, pools provision.Pools, watcher provision.Watcher,

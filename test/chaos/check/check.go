@@ -53,6 +53,7 @@ func Check(s Snapshot) []Violation {
 	c.objects()
 	c.rows()
 	c.indexes()
+	c.keys()
 	c.sessions()
 	c.strangers()
 	slices.SortFunc(c.found, func(a, b Violation) int {

@@ -38,6 +38,8 @@ type Store struct {
 	Unreadable map[string]string
 	// Members of each index.
 	Members map[string][]string
+	// Keys are the records of idempotency keys, by their names.
+	Keys map[string]KeyRecord
 }
 
 // Row is the part of a row that is compared, in the names of the wire.
@@ -54,6 +56,8 @@ type Row struct {
 	ObjectUID   string       `json:"objectUid"`
 	SandboxName string       `json:"sandboxName"`
 	Workload    Workload     `json:"workload"`
+	Generation  int64        `json:"generation"`
+	Idempotency Idempotency  `json:"idempotency"`
 }
 
 // Workload is what a session was made from.

@@ -18,6 +18,7 @@ const (
 	CreateShort    Kind = "create short-lived"
 	CreateRouter   Kind = "create through the router"
 	CreateHangUp   Kind = "create and hang up"
+	CreateRetry    Kind = "create again and again"
 	Delete         Kind = "delete"
 	DeleteCreating Kind = "delete while creating"
 	Invoke         Kind = "invoke"
@@ -43,9 +44,10 @@ var weights = []struct {
 	{CreateShort, 8},
 	{CreateRouter, 12},
 	{CreateHangUp, 4},
+	{CreateRetry, 10},
 	{Delete, 18},
 	{DeleteCreating, 4},
-	{Invoke, 32},
+	{Invoke, 22},
 	{KubeObject, 12},
 	{KubePod, 8},
 	{KubeAdopted, 5},

@@ -76,7 +76,9 @@ func (w *World) readStore(ctx context.Context) (check.Store, error) {
 		}
 		s.Members[index] = members
 	}
-	return s, nil
+	var err error
+	s.Keys, err = w.readKeys(ctx)
+	return s, err
 }
 
 func (w *World) readCluster(ctx context.Context) (check.Cluster, error) {

@@ -35,11 +35,14 @@ const (
 	bugIgnoresDeletions = "reconcile-ignores-deletions"
 	// A deletion by name takes whatever object bears it.
 	bugDeleteWithoutUID = "delete-without-uid"
+	// An idempotency key is taken after the row is written, not with it.
+	bugKeyAfterRow = "key-after-row"
 )
 
 var plantedBugs = []string{
 	bugPurgeWithoutUID, bugUndoForgets, bugCommitWithoutToken, bugRemoveForgetsIndex, bugRefreshKeepsAddress,
 	bugDeleteOnlyRow, bugCollectorIgnoresActivity, bugRowAfterObject, bugIgnoresDeletions, bugDeleteWithoutUID,
+	bugKeyAfterRow,
 }
 
 var planted = func() string {

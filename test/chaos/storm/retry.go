@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/test/chaos/check"
@@ -66,6 +68,23 @@ func (w *World) keyed(ctx context.Context, i int, workload session.WorkloadRef, 
 		r.err = json.Unmarshal(r.body, &created)
 	}
 	return r, created.SessionID
+}
+
+// createdAtOnce: equal creates with one key come at once.
+func createdAtOnce(ctx context.Context, t *trial) error {
+	workload := runtimeOf(t.space)
+	var group errgroup.Group
+	for range 3 {
+		group.Go(func() error {
+			r, id := t.keyed(ctx, 0, workload, t.space.name)
+			if id == "" {
+				return fmt.Errorf("creating: %s", r)
+			}
+			t.model.told(id, func(k *known) { k.workload, k.space = workload, t.space })
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // readKeys reads the records of all keys.

@@ -179,7 +179,7 @@ func (a *app) run(ctx context.Context) error {
 	serveErr := a.server.Run(ctx) // stop 1
 	stop()
 	a.sessions.drain(creates)
-	stopWork()                    // stop 2
+	stopWork() // stop 2
 	workErr := work.Wait()
 	drainErr := a.sessions.wait(supportCtx, a.cfg.UndoTimeout)
 	stopSupport() // stop 3

@@ -30,12 +30,10 @@ type KeyHolder struct {
 	Body string
 }
 
-// FreesKey reports whether the change of s to next frees the key of s: the
-// create has failed. What is left of it has an id and names of its own, and is
-// not in the way of another attempt.
-func (s Session) FreesKey(next Session) bool {
-	return s.Key != (Key{}) && s.State == StateCreating && next.State == StateDeleting
-}
+// KeyFreed reports whether the key of the session is free: its create has
+// failed. What is left of it has an id and names of its own, and is not in the
+// way of another attempt.
+func (s Session) KeyFreed() bool { return s.State == StateDeleting && !s.Committed() }
 
 // Ended reports whether the session was there to be used once, and is not any
 // more.

@@ -40,7 +40,7 @@ func (r *Redis) restoreKeys(ctx context.Context, page []indexedRow) (restored in
 				continue
 			}
 			s, err := decode(row.id, []byte(text))
-			if err != nil || (s.State == session.StateDeleting && !s.Committed()) {
+			if err != nil || s.KeyFreed() {
 				continue // unreadable, or the key was freed
 			}
 			if key := changeKey(s, takeKey); key != (keyChange{}) {

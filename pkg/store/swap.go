@@ -95,8 +95,8 @@ func (r *Redis) swap(ctx context.Context, have snapshot, next session.Session, s
 	}
 	e := r.entries(next, activity, have.now)
 	var key keyChange
-	if have.session.FreesKey(next) {
-		key = changeKey(have.session, freeKey)
+	if next.KeyFreed() {
+		key = changeKey(next, freeKey)
 	}
 	code, err := r.change(ctx, updateScript, r.keys.session(next.ID), key,
 		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since)

@@ -191,8 +191,8 @@ func (f *Fake) swap(have entry, next session.Session, idleSince time.Time) (bool
 		activity = floor(now)
 		f.indexes.Activity[next.ID] = activity
 	}
-	if have.session.FreesKey(next) {
-		f.keys.free(have.session)
+	if next.KeyFreed() {
+		f.keys.free(next)
 	}
 	f.write(next)
 	f.enter(next, activity, now)

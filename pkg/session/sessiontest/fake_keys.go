@@ -87,8 +87,7 @@ func (k fakeKeys) removed(s session.Session, now time.Time) {
 func (k fakeKeys) heal(rows map[string]entry, now time.Time) (healed int) {
 	for _, e := range rows {
 		s := e.session
-		freed := s.State == session.StateDeleting && !s.Committed()
-		if _, taken := k.get(s.Key.Name, now); !taken && !freed && s.Key != (session.Key{}) {
+		if _, taken := k.get(s.Key.Name, now); !taken && !s.KeyFreed() && s.Key != (session.Key{}) {
 			k[s.Key.Name] = fakeKey{holder: holderOf(s)}
 			healed++
 		}

@@ -53,7 +53,8 @@ type Call struct {
 // any other, and the key is free again.
 //
 // It waits for a create under way with the same key, whichever process runs
-// it, and takes over when the creator is dead or has failed.
+// it, for as long as a create may take, and makes an attempt of its own, in as
+// much time, when the creator is dead or has failed.
 //
 // Errors: those of Create and of Order, ErrKeyReused and ErrEnded.
 func (p *Provisioner) Submit(ctx context.Context, call Call) (session.Session, error) {

@@ -192,12 +192,15 @@ func TestACreateThatFailedFreesItsKey(t *testing.T) {
 		t.Parallel()
 		in(t, func(t *testing.T, w *world) {
 			defer w.beat(process)()
-			w.cluster.OnCreate(w.after(slow, func(o *sandbox.Object) { o.Failure = &sandbox.Failure{Reason: "PodFailed"} }))
+			fail := w.after(slow, func(o *sandbox.Object) { o.Failure = &sandbox.Failure{Reason: "PodFailed"} })
+			w.cluster.OnCreate(func(o sandbox.Object) {
+				w.cluster.OnCreate(w.makeReady) // the next one
+				fail(o)
+			})
 			var failed *provision.FailedError
 			ended := make(chan error, 1)
 			go func() {
 				_, err := w.p.Submit(t.Context(), ordered(key, nil))
-				w.cluster.OnCreate(w.makeReady)
 				ended <- err
 			}()
 			synctest.Wait()

@@ -96,7 +96,7 @@ func TestARecordThatNamesNoSession(t *testing.T) {
 func TestAMendedKeyLosesToWhatHappenedSince(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(t *testing.T, r *Redis, server *miniredis.Miniredis, page []indexedRow){
-		"a create that failed meanwhile does not get its key back": func(t *testing.T, r *Redis, server *miniredis.Miniredis, page []indexedRow) {
+		"a create that failed meanwhile does not get its key back": func(t *testing.T, r *Redis, _ *miniredis.Miniredis, page []indexedRow) {
 			_, err := r.Update(t.Context(), page[0].id, session.Delete(session.ReasonFailed, time.Time{}))
 			require.NoError(t, err)
 			n, err := r.restoreKeys(t.Context(), page)

@@ -354,7 +354,7 @@ func TestWhatATakeOverLeavesIsUndoneByTheCollector(t *testing.T) {
 func TestACreatorThatLivesIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, silence := range map[string]time.Duration{
-		"and beats":                               0,
+		"and beats": 0,
 		"and cannot beat for a while, as all can": 9 * time.Second,
 	} {
 		t.Run(name, func(t *testing.T) {

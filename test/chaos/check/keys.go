@@ -57,7 +57,7 @@ func (c *checker) keys() {
 	}
 	for _, ids := range sessions {
 		if slices.Sort(ids); len(ids) > 1 {
-			c.final(KeyTwice, ids[0], "and %v", ids[1:])
+			c.report(KeyTwice, ids[0], "and %v", ids[1:])
 		}
 	}
 	for name, key := range c.Store.Keys {

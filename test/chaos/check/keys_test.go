@@ -57,6 +57,14 @@ func TestWhatIsWrongWithKeysIsFound(t *testing.T) {
 			},
 			want: []string{KeyEnds},
 		},
+		"two sessions of one key": {
+			spoil: func(s *Snapshot) {
+				own(s, direct, "k")
+				own(s, warm, "k")
+				s.Store.Keys = map[string]KeyRecord{"k": {Session: direct}}
+			},
+			want: []string{KeyLost, KeyTwice},
+		},
 		"a record that cannot be read": {
 			spoil: func(s *Snapshot) { s.Store.Keys = map[string]KeyRecord{"k": {}} },
 			want:  []string{KeyUnreadable}, final: true,
@@ -75,17 +83,4 @@ func TestWhatIsWrongWithKeysIsFound(t *testing.T) {
 			assert.Equal(t, test.want, kinds)
 		})
 	}
-	t.Run("two sessions of one key", func(t *testing.T) {
-		t.Parallel()
-		s := good()
-		own(&s, direct, "k")
-		own(&s, warm, "k")
-		s.Store.Keys = map[string]KeyRecord{"k": {Session: direct}}
-		found := Check(s)
-		if assert.Len(t, found, 2) {
-			assert.Equal(t, KeyLost, found[0].Kind)
-			assert.Equal(t, KeyTwice, found[1].Kind)
-			assert.True(t, found[1].Final)
-		}
-	})
 }

@@ -120,6 +120,7 @@ type Router struct {
 	waiting waiting
 	changes *changes
 	conns   *connections
+	idle    *idleConns
 	proxy   *httputil.ReverseProxy
 }
 
@@ -141,7 +142,9 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		changes:      newChanges(),
 		conns:        newConnections(),
 	}
-	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
+	wire := newTransports(clk, opts, rt.conns)
+	rt.idle = wire.direct.idle
+	rt.proxy = rt.newProxy(wire)
 	return rt
 }
 

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/session"
 )
 
 // state of the connection on which the store tells of changes.
@@ -99,7 +101,9 @@ func (c *Cache) Answered(asked time.Time) {
 func (c *Cache) Changed(ids []string) {
 	c.mu.Lock()
 	for _, id := range ids {
-		c.rows.Delete(id)
+		if key, ok := session.KeyOf(id); ok {
+			c.rows.Delete(key)
+		}
 		delete(c.reads, id) // see end
 	}
 	c.mu.Unlock()

@@ -136,6 +136,7 @@ func (a *app) newRouter() (*router.Router, error) {
 	registry.MustRegister(a.health)
 	deps := router.Dependencies{
 		Store:    a.rows,
+		Endings:  a.store,
 		Creator:  router.NewManager(manager, a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
 		Signer:   a.signer,
 		Activity: a.activity,

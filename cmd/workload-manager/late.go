@@ -67,6 +67,15 @@ func (l *lateSessions) Submit(ctx context.Context, call provision.Call) (session
 	return p.Submit(ctx, call)
 }
 
+// Change implements workloadmanager.Sessions.
+func (l *lateSessions) Change(ctx context.Context, id string, c session.Change) (session.Session, error) {
+	p, err := l.get()
+	if err != nil {
+		return session.Session{}, err
+	}
+	return p.Change(ctx, id, c)
+}
+
 // Delete implements workloadmanager.Sessions.
 func (l *lateSessions) Delete(ctx context.Context, id, reason string) error {
 	p, err := l.get()

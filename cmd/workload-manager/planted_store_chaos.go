@@ -42,7 +42,7 @@ func (p *plantedStore) Create(ctx context.Context, s session.Session) (session.S
 		p.unsent.Store(objectKey(s.Object), s)
 		return s, nil
 	}
-	if planted == bugKeyAfterRow && s.Key != (session.Key{}) {
+	if planted == bugKeyAfterRow && s.Key != (session.RetryKey{}) {
 		return p.createThenKey(ctx, s)
 	}
 	return p.crashingStore.Create(ctx, s)
@@ -53,7 +53,7 @@ const beforeKey = 200 * time.Millisecond
 
 func (p *plantedStore) createThenKey(ctx context.Context, s session.Session) (session.Session, error) {
 	key := s.Key
-	s.Key = session.Key{}
+	s.Key = session.RetryKey{}
 	if created, err := p.crashingStore.Create(ctx, s); err != nil {
 		return created, err
 	}

@@ -64,7 +64,7 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 		return err
 	}
 	rows, objects := chaosStore(a.cfg, a.store), chaosCluster(client)
-	provisioner := a.provisioner(rows, a.changes(supportCtx, support), objects, client, watcher, installation)
+	provisioner := a.provisioner(rows, objects, client, watcher, installation)
 	reconciler := reconcile.New(a.clock, a.log, rows, objects, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
 	})
@@ -83,14 +83,14 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 	return work.Wait()
 }
 
-func (a *app) provisioner(rows provision.Store, changes provision.Changes, objects provision.Cluster, pools provision.Pools, watcher provision.Watcher,
+func (a *app) provisioner(rows provision.Store, objects provision.Cluster, pools provision.Pools, watcher provision.Watcher,
 	installation string,
 ) *provision.Provisioner {
 	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
 	return provision.New(a.clock, a.log, rows, objects, watcher, pools, dialer, provision.Options{
 		Process: a.process, Installation: installation,
 		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
-		UnknownBound: a.cfg.UnknownTimeout, Changes: changes,
+		UnknownBound: a.cfg.UnknownTimeout, Changes: a.changes,
 	})
 }
 

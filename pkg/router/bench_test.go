@@ -80,7 +80,7 @@ func benchRouter(tb testing.TB, endpoint string, wire http.RoundTripper) (http.H
 	cache.Connected(clk.Now(), true)
 	health := httpserver.NewHealth(clk, log)
 	rt := New(clk, Dependencies{
-		Store: cache, Creator: &fakeCreator{}, Signer: constant{}, Activity: NewRecorder(clk, rows, log), Health: health,
+		Store: cache, Endings: rows, Creator: &fakeCreator{}, Signer: constant{}, Activity: NewRecorder(clk, rows, log), Health: health,
 		Metrics: httpserver.Status("metrics"),
 	}, Options{AllowLoopbackEndpoints: true, MaxConcurrentRequests: 1000}, log)
 	if wire != nil {

@@ -13,10 +13,10 @@ const KeyLife = time.Hour
 // session. Nothing was written; it is an ErrExists.
 var ErrKeyTaken = fmt.Errorf("idempotency key names another session: %w", ErrExists)
 
-// Key is what a caller names a create by, so that it can be sent again: an
+// RetryKey is what a caller names a create by, so that it can be sent again: an
 // idempotency key. It names one session from the reservation on, and is free
 // again when that fails. Zero: none.
-type Key struct {
+type RetryKey struct {
 	// Name is the key with whom and what it belongs to, hashed.
 	Name string
 	// Body is what was asked for, hashed.
@@ -54,7 +54,7 @@ func Abandon(by Creator, unknownUntil time.Time) func(*Session) error {
 	}
 }
 
-func (k Key) validate() error {
+func (k RetryKey) validate() error {
 	if (k.Name == "") != (k.Body == "") {
 		return errors.New("a key needs a name and a body")
 	}

@@ -157,7 +157,7 @@ type Session struct {
 	KeyID   string
 	Creator Creator
 	// Key is the idempotency key that the session was made with. Zero: none.
-	Key Key
+	Key RetryKey
 	// Installation is the id that the object's label bears.
 	Installation string
 	// Generation counts the pods and Sandboxes that have served the session,
@@ -169,8 +169,11 @@ type Session struct {
 	// known: until then an absent object proves nothing, since the API server
 	// may still apply the call.
 	UnknownUntil time.Time
-	// Attempts counts failed deletions, for their back-off.
+	// Attempts counts failed deletions, or, while Pending, failed changes of the
+	// object, for their back-off.
 	Attempts int
+	// Pending is a change of lifetimes that the object may not have followed yet.
+	Pending Pending
 	// Revision is raised by the store with each write. Zero: a row of an
 	// installation that does not count.
 	Revision int64

@@ -69,7 +69,7 @@ func newScript(text string) script {
 type keyChange struct{ verb, name, value string }
 
 func changeKey(s session.Session, verb string) keyChange {
-	if s.Key == (session.Key{}) {
+	if s.Key == (session.RetryKey{}) {
 		return keyChange{}
 	}
 	return keyChange{verb: verb, name: s.Key.Name, value: s.ID + " " + s.Key.Body}

@@ -22,6 +22,8 @@ import (
 //	                               and what it was asked for with, <id> <body>,
 //	                               both k and body hashed; without a TTL while
 //	                               there is a row, an hour once it has ended
+//	agentcube:ended:<id>   string  why a session that has no row ended, and a
+//	                               hash of its owner, JSON; TTL 1 h
 //
 // Scores are unix seconds: deadlines and createdAt rounded up, so that nothing
 // is due too early, activity rounded down, as existing routers write it.
@@ -38,6 +40,7 @@ type keys struct {
 	processPrefix string
 	installation  string
 	keyPrefix     string
+	endedPrefix   string
 }
 
 func newKeys() keys {
@@ -50,6 +53,7 @@ func newKeys() keys {
 		processPrefix: "agentcube:process:",
 		installation:  "agentcube:installation",
 		keyPrefix:     "agentcube:key:",
+		endedPrefix:   "agentcube:ended:",
 	}
 }
 
@@ -65,6 +69,8 @@ func (k keys) ids(names []string) []string {
 	}
 	return ids
 }
+
+func (k keys) ended(id string) string { return k.endedPrefix + id }
 
 func (k keys) process(process string) string { return k.processPrefix + process }
 

@@ -189,7 +189,7 @@ func loadScripts(t *testing.T, r *Redis) {
 	t.Helper()
 	for _, s := range []*redis.Script{
 		createScript.Script, readScript, updateScript.Script, removeScript.Script, healScript, activityScript, dueScript,
-		createScript.keyed, updateScript.keyed, removeScript.keyed,
+		createScript.keyed, updateScript.keyed, removeScript.keyed, keepScript,
 	} {
 		require.NoError(t, s.Load(t.Context(), r.client).Err())
 	}

@@ -118,7 +118,7 @@ func (s *Server) make(ctx context.Context, how manner, request createRequest, of
 		if err != nil {
 			return session.Session{}, err
 		}
-		call.Key = session.Key{
+		call.Key = session.RetryKey{
 			Name: hash("idempotency-key", of.owner, of.kind, request.namespace, how.key),
 			Body: body,
 		}

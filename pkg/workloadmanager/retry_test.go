@@ -164,7 +164,7 @@ func TestWhatAnIdempotencyKeyMayBe(t *testing.T) {
 }
 
 // keyOf is what a request's key is made into.
-func keyOf(t *testing.T, route, body string, headers ...string) session.Key {
+func keyOf(t *testing.T, route, body string, headers ...string) session.RetryKey {
 	t.Helper()
 	r := newRig(t)
 	r.verify = func(token string) (string, error) { return token, nil }

@@ -14,7 +14,7 @@ import (
 
 // Keyed gives a session a key.
 func Keyed(name, body string) func(*session.Session) {
-	return func(s *session.Session) { s.Key = session.Key{Name: name, Body: body} }
+	return func(s *session.Session) { s.Key = session.RetryKey{Name: name, Body: body} }
 }
 
 // names asserts which session the key names; empty: none.
@@ -41,7 +41,7 @@ var keyCases = map[string]func(*testing.T, Subject){
 		assert.Equal(t, session.KeyHolder{ID: row.ID, Body: "b"}, holder)
 		got, err := s.Get(t.Context(), row.ID)
 		require.NoError(t, err)
-		assert.Equal(t, session.Key{Name: "k", Body: "b"}, got.Key)
+		assert.Equal(t, session.RetryKey{Name: "k", Body: "b"}, got.Key)
 		s.check(t)
 	},
 	"a reservation whose answer was lost takes its key once": func(t *testing.T, s Subject) {
@@ -142,7 +142,7 @@ var keyCases = map[string]func(*testing.T, Subject){
 	},
 	"a row without the record of its key gets it back, unless its create failed": func(t *testing.T, s Subject) {
 		row, failed := s.ready(t, 1), s.create(t, 2)
-		row.Key, failed.Key = session.Key{Name: "k", Body: "b"}, session.Key{Name: "l", Body: "b"}
+		row.Key, failed.Key = session.RetryKey{Name: "k", Body: "b"}, session.RetryKey{Name: "l", Body: "b"}
 		failed.State = session.StateDeleting
 		s.Put(t, row)
 		s.Put(t, failed)

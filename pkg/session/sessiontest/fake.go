@@ -36,6 +36,7 @@ type Fake struct {
 	beats        map[string]time.Time
 	installation string
 	keys         fakeKeys
+	ended        map[string]ended
 }
 
 // entry is a row with what tells it from any other that bore its id.
@@ -51,6 +52,7 @@ func NewFake(clk clock.PassiveClock) *Fake {
 		rows:  map[string]entry{},
 		beats: map[string]time.Time{},
 		keys:  fakeKeys{},
+		ended: map[string]ended{},
 		indexes: Indexes{
 			Expiry: map[string]time.Time{}, Activity: map[string]time.Time{},
 			Due: map[string]time.Time{}, Creating: map[string]time.Time{},
@@ -104,7 +106,8 @@ func (f *Fake) Wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fresh := NewFake(f.clock)
-	f.rows, f.indexes, f.beats, f.installation, f.keys = fresh.rows, fresh.indexes, fresh.beats, "", fresh.keys
+	f.rows, f.indexes, f.beats, f.installation = fresh.rows, fresh.indexes, fresh.beats, ""
+	f.keys, f.ended = fresh.keys, fresh.ended
 }
 
 // Create is that of the store it stands for, as are all methods below.
@@ -212,6 +215,9 @@ func (f *Fake) Remove(ctx context.Context, id string, guard func(session.Session
 		f.mu.Lock()
 		same := f.rows[id].version == have.version
 		if same {
+			if err == nil {
+				f.ended[id] = ended{session.EndingOf(have.session), f.now().Add(session.EndingKept)}
+			}
 			delete(f.rows, id)
 			f.dropEntries(id)
 			f.keys.removed(have.session, f.now())

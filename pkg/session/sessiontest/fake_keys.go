@@ -56,7 +56,7 @@ func (k fakeKeys) get(name string, now time.Time) (session.KeyHolder, bool) {
 
 // take is called while there is no row of the session.
 func (k fakeKeys) take(s session.Session, now time.Time) error {
-	if s.Key == (session.Key{}) {
+	if s.Key == (session.RetryKey{}) {
 		return nil
 	}
 	if holder, taken := k.get(s.Key.Name, now); taken && holder == holderOf(s) {
@@ -76,7 +76,7 @@ func (k fakeKeys) free(s session.Session) {
 
 func (k fakeKeys) removed(s session.Session, now time.Time) {
 	switch {
-	case s.Key == (session.Key{}):
+	case s.Key == (session.RetryKey{}):
 	case !s.Committed():
 		k.free(s)
 	case k[s.Key.Name].holder == holderOf(s):
@@ -87,7 +87,7 @@ func (k fakeKeys) removed(s session.Session, now time.Time) {
 func (k fakeKeys) heal(rows map[string]entry, now time.Time) (healed int) {
 	for _, e := range rows {
 		s := e.session
-		if _, taken := k.get(s.Key.Name, now); !taken && !s.KeyFreed() && s.Key != (session.Key{}) {
+		if _, taken := k.get(s.Key.Name, now); !taken && !s.KeyFreed() && s.Key != (session.RetryKey{}) {
 			k[s.Key.Name] = fakeKey{holder: holderOf(s)}
 			healed++
 		}

@@ -17,7 +17,7 @@ import (
 
 func TestAnAsyncCreateAnswersWithTheReservationAndGoesOn(t *testing.T) {
 	t.Parallel()
-	for name, k := range map[string]session.Key{"with a key": key, "without one": {}} {
+	for name, k := range map[string]session.RetryKey{"with a key": key, "without one": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, w *world) {
@@ -118,7 +118,7 @@ func TestAnAsyncClientThatHangsUpBeforeItIsToldIsForgotten(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		defer hangUp()
-		call := async(ordered(session.Key{}, nil))
+		call := async(ordered(session.RetryKey{}, nil))
 		call.Order = func(context.Context) (provision.Request, error) {
 			r := warm()
 			r.Prepare = func(ctx context.Context) error {
@@ -154,7 +154,7 @@ func TestADrainFinishesCreatesOrUndoesThem(t *testing.T) {
 				ctx, hangUp := context.WithCancel(t.Context())
 				gone := make(chan error, 1)
 				go func() {
-					_, err := w.p.Submit(ctx, ordered(session.Key{Name: "other", Body: "b"}, nil))
+					_, err := w.p.Submit(ctx, ordered(session.RetryKey{Name: "other", Body: "b"}, nil))
 					gone <- err
 				}()
 				synctest.Wait()

@@ -39,7 +39,7 @@ type Changes interface {
 type Call struct {
 	// Key names it, so that the same call finds what an earlier one made. Zero:
 	// none.
-	Key session.Key
+	Key session.RetryKey
 	// Async: the caller is answered as soon as the session is reserved.
 	Async bool
 	// Order says what to create. It is asked for each attempt, and not if the
@@ -61,21 +61,21 @@ func (p *Provisioner) Submit(ctx context.Context, call Call) (session.Session, e
 	bounded, cancel := context.WithTimeoutCause(ctx, p.options.CreateBound, errBound)
 	defer cancel()
 	for {
-		if call.Key != (session.Key{}) {
+		if call.Key != (session.RetryKey{}) {
 			row, err := p.find(bounded, call)
 			if !errors.Is(err, session.ErrNotFound) {
 				return row, err
 			}
 		}
 		// An attempt has its own bound, which says what it waited for.
-		row, err := p.attempt(ctx, call)
+		row, err := p.makeNew(ctx, call)
 		if !errors.Is(err, session.ErrKeyTaken) {
 			return row, err
 		}
 	}
 }
 
-func (p *Provisioner) attempt(ctx context.Context, call Call) (session.Session, error) {
+func (p *Provisioner) makeNew(ctx context.Context, call Call) (session.Session, error) {
 	r, err := call.Order(ctx)
 	if err != nil {
 		return session.Session{}, err
@@ -94,7 +94,7 @@ func (p *Provisioner) attempt(ctx context.Context, call Call) (session.Session, 
 	case <-reserved:
 		return a.row, nil
 	case <-ctx.Done():
-		if call.Key == (session.Key{}) {
+		if call.Key == (session.RetryKey{}) {
 			a.cancel(ctx.Err()) // nobody would know the session
 		}
 		return session.Session{}, fmt.Errorf("%w: %w", ErrClientGone, ctx.Err())

@@ -18,14 +18,14 @@ import (
 )
 
 var (
-	key      = session.Key{Name: "key", Body: "body"}
+	key      = session.RetryKey{Name: "key", Body: "body"}
 	refusal  = &sandbox.RejectedError{Kind: sandbox.RejectQuota, Message: "exceeded quota"}
 	slow     = 20 * time.Second // how long a slow sandbox takes to be ready
 	deadline = 40 * time.Second // for the take-over of a dead creator: its heartbeat, and two periods of it
 )
 
 // ordered is a call for what is ordered; asked counts how often.
-func ordered(k session.Key, asked *int) provision.Call {
+func ordered(k session.RetryKey, asked *int) provision.Call {
 	return provision.Call{Key: k, Order: func(context.Context) (provision.Request, error) {
 		if asked != nil {
 			*asked++
@@ -120,9 +120,9 @@ func TestALaterCallGetsTheSessionOfItsKey(t *testing.T) {
 		assert.Equal(t, first, again)
 		assert.Equal(t, 1, asked, "the template may be gone by then")
 
-		_, err = w.p.Submit(t.Context(), ordered(session.Key{Name: key.Name, Body: "another"}, &asked))
+		_, err = w.p.Submit(t.Context(), ordered(session.RetryKey{Name: key.Name, Body: "another"}, &asked))
 		require.ErrorIs(t, err, provision.ErrKeyReused)
-		other, err := w.p.Submit(t.Context(), ordered(session.Key{Name: "other", Body: key.Body}, nil))
+		other, err := w.p.Submit(t.Context(), ordered(session.RetryKey{Name: "other", Body: key.Body}, nil))
 		require.NoError(t, err)
 		assert.NotEqual(t, first.ID, other.ID)
 		w.drained()
@@ -135,7 +135,7 @@ func TestAKeyIsRefusedToAnotherBodyWhileItsSessionIsMade(t *testing.T) {
 		w.cluster.OnCreate(w.after(slow, ready))
 		go func() { _, _ = w.p.Submit(t.Context(), ordered(key, nil)) }()
 		synctest.Wait()
-		_, err := w.p.Submit(t.Context(), ordered(session.Key{Name: key.Name, Body: "another"}, nil))
+		_, err := w.p.Submit(t.Context(), ordered(session.RetryKey{Name: key.Name, Body: "another"}, nil))
 		require.ErrorIs(t, err, provision.ErrKeyReused)
 		assert.Zero(t, w.took())
 		w.drained()
@@ -277,7 +277,7 @@ func TestTheKeyOfASessionThatEnded(t *testing.T) {
 		w.pass(time.Hour - time.Millisecond)
 		_, err = w.p.Submit(t.Context(), ordered(key, nil))
 		require.ErrorIs(t, err, provision.ErrEnded)
-		_, err = w.p.Submit(t.Context(), ordered(session.Key{Name: key.Name, Body: "another"}, nil))
+		_, err = w.p.Submit(t.Context(), ordered(session.RetryKey{Name: key.Name, Body: "another"}, nil))
 		require.ErrorIs(t, err, provision.ErrKeyReused)
 		w.pass(time.Millisecond)
 		next, err := w.p.Submit(t.Context(), ordered(key, nil))

@@ -22,6 +22,8 @@ const (
 	Delete         Kind = "delete"
 	DeleteCreating Kind = "delete while creating"
 	Invoke         Kind = "invoke"
+	Patch          Kind = "patch lifetimes"
+	Keepalive      Kind = "keepalive"
 	KubeObject     Kind = "kubectl delete object"
 	KubePod        Kind = "kubectl delete pod"
 	KubeAdopted    Kind = "kubectl delete adopted sandbox"
@@ -45,9 +47,11 @@ var weights = []struct {
 	{CreateRouter, 12},
 	{CreateHangUp, 4},
 	{CreateRetry, 10},
-	{Delete, 18},
+	{Delete, 16},
 	{DeleteCreating, 4},
-	{Invoke, 22},
+	{Invoke, 14},
+	{Patch, 7},
+	{Keepalive, 3},
 	{KubeObject, 12},
 	{KubePod, 8},
 	{KubeAdopted, 5},

@@ -21,6 +21,7 @@ var retryBehaviours = []behaviour{
 	{"a caller that hangs up during a create with an Idempotency-Key finds its session by the same create", bothWays(hangsUpWithAKey)},
 	{"a create that failed, or whose session has ended, is told apart by its Idempotency-Key", keyAfterwards},
 	{"a create that is not waited for is answered before its session is ready", bothWays(notWaitedFor)},
+	{"a create that is not waited for and fails leaves nothing but the reason", bothWays(failsLater)},
 }
 
 // slowRetryBehaviours are those of them that mostly wait.
@@ -128,16 +129,40 @@ func notWaitedFor(t *testing.T, e *env, w way) {
 	a.decode(t, &s)
 	assert.Equal(t, "creating", s.State)
 	assert.Equal(t, "/v1/sessions/"+s.SessionID, a.header.Get("Location"))
-	row, ok := e.row(t, s.SessionID)
-	require.True(t, ok)
-	assert.Equal(t, "creating", row["status"])
+	assert.Equal(t, "creating", e.reads(t, s.SessionID).State)
+	waits := make(chan answer, 1)
+	go func() {
+		ready, err := send(t.Context(), http.MethodGet, e.Manager().URL+a.header.Get("Location")+"?wait=30s&from=creating", nil, "")
+		assert.NoError(t, err)
+		waits <- ready
+	}()
 	letPass()
+	var read api.Session
+	(<-waits).decode(t, &read)
+	assert.Equal(t, "ready", read.State)
 	// The same create, but waited for.
 	ready := created(t, e.again(t, e.Manager().URL, w, "echo", e.namespace))
 	assert.Equal(t, s.SessionID, ready.SessionID)
 	assert.Equal(t, "ready", ready.State)
 	e.echoes(t, w.route, "echo", s.SessionID)
 	endsBy(t, e.Manager().URL, s.SessionID)
+	e.clean(t)
+}
+
+// failsLater: what goes wrong after the answer is found where the answer points.
+func failsLater(t *testing.T, e *env, w way) {
+	w.prepare(t, e, "echo")
+	e.gate(t, w.objects(e)).set(refuse(http.StatusForbidden, "not today"))
+	a := mustSend(t, http.MethodPost, e.Manager().URL+w.route, headers(api.HeaderPrefer, api.PreferAsync), e.order("echo"))
+	require.Equal(t, http.StatusAccepted, a.status, a)
+	var told struct{ Code, Reason string }
+	require.Eventually(t, func() bool {
+		read := e.manager(t, http.MethodGet, a.header.Get("Location"), "")
+		read.decode(t, &told)
+		return read.status == http.StatusNotFound
+	}, settle, pollInterval)
+	assert.Equal(t, api.CodeSessionNotFound, told.Code)
+	assert.Equal(t, "failed", told.Reason)
 	e.clean(t)
 }
 

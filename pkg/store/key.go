@@ -29,10 +29,10 @@ type script struct {
 	keyed *redis.Script
 }
 
-// luaKeyed is around the text of a script. The last of KEYS is the record of
-// the key, the last of ARGV what becomes of it and its value, which no other
-// record has since it holds the session's id. It returns what the script
-// inside returns, and changes the record if that is 1:
+// luaKeyed is around the text of a script, which sees nothing of it. The last of
+// KEYS is the record of the key, the last of ARGV what becomes of it and its
+// value, which no other record has since it holds the session's id. It returns
+// what the script inside returns, and changes the record if that is 1:
 //
 //	take  the record is written. Returns -3, without any change, if it names
 //	      another session; 0 if it names this one and there is no row, which
@@ -43,10 +43,14 @@ type script struct {
 // The last two leave a record that names another session alone. A second run
 // finds what the script inside finds, and its own record.
 var luaKeyed = `
+local name, verb, value = KEYS[#KEYS], ARGV[#ARGV - 1], ARGV[#ARGV]
+local keys, argv = {}, {}
+for i = 1, #KEYS - 1 do keys[i] = KEYS[i] end
+for i = 1, #ARGV - 2 do argv[i] = ARGV[i] end
+local KEYS, ARGV = keys, argv
 local function change()
 %s
 end
-local name, verb, value = KEYS[#KEYS], ARGV[#ARGV - 1], ARGV[#ARGV]
 local have = redis.call('GET', name)
 if verb == 'take' and have then
   if have ~= value then return -3 end

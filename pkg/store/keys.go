@@ -22,10 +22,15 @@ import (
 //	                               and what it was asked for with, <id> <body>,
 //	                               both k and body hashed; without a TTL while
 //	                               there is a row, an hour once it has ended
+//	agentcube:list         zset    all sessions, in the order of creation: see
+//	                               member; every score is 0
+//	agentcube:list:<f>:<v> zset    likewise, of the sessions with the value v
+//	                               in the field f: namespace, kind and name (of
+//	                               the workload), state, owner (by hash)
 //	agentcube:ended:<id>   string  why a session that has no row ended, and a
 //	                               hash of its owner, JSON; TTL 1 h
 //
-// Scores are unix seconds: deadlines and createdAt rounded up, so that nothing
+// Other scores are unix seconds: deadlines and createdAt rounded up, so that nothing
 // is due too early, activity rounded down, as existing routers write it.
 //
 // A script is given all its keys. In a Cluster the tag of a shard would stand
@@ -40,6 +45,7 @@ type keys struct {
 	processPrefix string
 	installation  string
 	keyPrefix     string
+	listPrefix    string
 	endedPrefix   string
 }
 
@@ -53,6 +59,7 @@ func newKeys() keys {
 		processPrefix: "agentcube:process:",
 		installation:  "agentcube:installation",
 		keyPrefix:     "agentcube:key:",
+		listPrefix:    "agentcube:list",
 		endedPrefix:   "agentcube:ended:",
 	}
 }
@@ -87,3 +94,22 @@ func (k keys) indexes() []string {
 func (k keys) session(id string) []string {
 	return append([]string{k.row(id)}, k.indexes()...)
 }
+
+// list is the key of a list.
+func (k keys) list(l session.List) string {
+	if l == (session.List{}) {
+		return k.listPrefix
+	}
+	return k.listPrefix + ":" + l.Field + ":" + l.Value
+}
+
+func (k keys) lists(of []session.List) []string {
+	names := make([]string, len(of))
+	for i, l := range of {
+		names[i] = k.list(l)
+	}
+	return names
+}
+
+// listPattern matches the keys of all lists.
+func (k keys) listPattern() string { return k.listPrefix + "*" }

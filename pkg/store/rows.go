@@ -29,8 +29,8 @@ func (r *Redis) Create(ctx context.Context, s session.Session) (session.Session,
 	}
 	e := r.entries(s, s.CreatedAt.Truncate(time.Second), s.CreatedAt)
 	err = r.do(ctx, what, func(ctx context.Context) error {
-		code, err := r.change(ctx, createScript, r.keys.session(s.ID), changeKey(s, takeKey),
-			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating)
+		code, err := r.change(ctx, createScript, append(r.keys.session(s.ID), r.keys.lists(s.Lists())...), changeKey(s, takeKey),
+			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating, member(s.Position()))
 		switch {
 		case err == nil && code == keyTaken:
 			return session.ErrKeyTaken
@@ -104,8 +104,10 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return 0, err
 			}
+			var lists []string // what an absent row left behind in lists is for Index
 			ended := ""
 			if err == nil {
+				lists = r.keys.lists(have.session.Lists())
 				if refusal = guard(have.session); refusal != nil {
 					return done, nil //nolint:nilerr // returned below: no failure of the store, which do would make of it
 				}
@@ -113,8 +115,9 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 					return 0, err
 				}
 			}
-			return r.change(ctx, removeScript, append(r.keys.session(id), r.keys.ended(id)), keyOnRemoval(have.session),
-				id, have.row, ended, int64(session.EndingKept/time.Second))
+			names := append(r.keys.session(id), r.keys.ended(id))
+			return r.change(ctx, removeScript, append(names, lists...), keyOnRemoval(have.session),
+				id, have.row, ended, int64(session.EndingKept/time.Second), member(have.session.Position()))
 		})
 	})
 	if refusal != nil {

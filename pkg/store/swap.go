@@ -94,12 +94,15 @@ func (r *Redis) swap(ctx context.Context, have snapshot, next session.Session, s
 		active, activity = floor(have.now), have.now.Truncate(time.Second)
 	}
 	e := r.entries(next, activity, have.now)
+	left, joined := moves(have.session, next)
+	names := append(r.keys.session(next.ID), r.keys.lists(append(left, joined...))...)
 	var key keyChange
 	if next.KeyFreed() {
 		key = changeKey(next, freeKey)
 	}
-	code, err := r.change(ctx, updateScript, r.keys.session(next.ID), key,
-		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since)
+	code, err := r.change(ctx, updateScript, names, key,
+		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since,
+		member(have.session.Position()), member(next.Position()), len(left))
 	return next, code, err
 }
 

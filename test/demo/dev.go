@@ -20,6 +20,8 @@ The system runs until Ctrl-C. In another terminal:
   # a session on a sandbox of its own, and one out of the warm pool
   curl -s %[3]s/v1/agent-runtime -d '{"namespace":"default","name":"echo"}'
   curl -s %[3]s/v1/code-interpreter -d '{"namespace":"default","name":"python"}'
+  # the sessions there are
+  curl -s '%[3]s/v1/sessions?namespace=default&state=ready'
 
   # a request to a session (SESSION is the sessionId of an answer above)
   curl -si %[4]s/v1/namespaces/default/agent-runtimes/echo/invocations/hello -H "x-agentcube-session-id: $SESSION"

@@ -5,7 +5,7 @@ import "slices"
 // shared are the behaviours that do not disturb each other.
 func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
-		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, routerBehaviours,
+		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, listBehaviours, routerBehaviours,
 		compatBehaviours, sessionBehaviours, retryBehaviours)
 }
 

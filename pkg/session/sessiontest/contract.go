@@ -40,6 +40,7 @@ func Run(t *testing.T, subject func(*testing.T) Subject) {
 		"process":  processCases,
 		"scan":     scanCases,
 		"key":      keyCases,
+		"list":     listCases,
 	}
 	for group, cases := range groups {
 		t.Run(group, func(t *testing.T) {

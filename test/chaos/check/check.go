@@ -55,6 +55,7 @@ func Check(s Snapshot) []Violation {
 	c.rows()
 	c.indexes()
 	c.keys()
+	c.lists()
 	c.sessions()
 	c.strangers()
 	slices.SortFunc(c.found, func(a, b Violation) int {

@@ -75,6 +75,7 @@ func TestWhatIsWrongWithKeysIsFound(t *testing.T) {
 			t.Parallel()
 			s := good()
 			test.spoil(&s)
+			fillLists(&s)
 			var kinds []string
 			for _, v := range Check(s) {
 				kinds = append(kinds, v.Kind)

@@ -40,6 +40,8 @@ type Store struct {
 	Members map[string][]string
 	// Keys are the records of idempotency keys, by their names.
 	Keys map[string]KeyRecord
+	// Lists are the members of each list that is not empty.
+	Lists map[string][]string
 }
 
 // Row is the part of a row that is compared, in the names of the wire.
@@ -50,6 +52,8 @@ type Row struct {
 	Name        string       `json:"name"`
 	EntryPoints []EntryPoint `json:"entryPoints"`
 	SessionID   string       `json:"sessionId"`
+	OwnerID     string       `json:"ownerId"`
+	CreatedAt   string       `json:"createdAt"`
 	ExpiresAt   string       `json:"expiresAt"`
 	IdleTimeout string       `json:"idleTimeout"`
 	Status      string       `json:"status"`

@@ -37,12 +37,15 @@ const (
 	bugDeleteWithoutUID = "delete-without-uid"
 	// An idempotency key is taken after the row is written, not with it.
 	bugKeyAfterRow = "key-after-row"
+	// A change of lifetimes does not reach the object.
+	bugChangeForgets = "change-forgets-object"
 )
 
 var plantedBugs = []string{
 	bugPurgeWithoutUID, bugUndoForgets, bugCommitWithoutToken, bugRemoveForgetsIndex, bugRefreshKeepsAddress,
 	bugDeleteOnlyRow, bugCollectorIgnoresActivity, bugRowAfterObject, bugIgnoresDeletions, bugDeleteWithoutUID,
 	bugKeyAfterRow,
+	bugChangeForgets,
 }
 
 var planted = func() string {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"syscall"
 	"time"
 )
 
@@ -18,12 +19,19 @@ import (
 // was pooled, the sandbox had most likely closed it before it was used.
 var errNoAnswer = errors.New("the sandbox closed the connection without an answer")
 
-// direct speaks HTTP/1.1 in the clear, for requests that have no body and may
-// be sent twice. http.Transport has two goroutines for each connection, since
-// an answer may begin before the body of its request has ended; to hand each
-// request over to them and back takes more time than all else the router
-// does. Without a body one goroutine, the request's own, can first write and
-// then read.
+// errNothingSent: the connection ended before a byte of the request was sent.
+var errNothingSent = errors.New("the connection is closed")
+
+// maxDirectBody is how long the body of a request may be: 16 KiB. To write that
+// much never waits for the sandbox, which may be answering instead of reading.
+const maxDirectBody = 16 << 10
+
+// direct speaks HTTP/1.1 in the clear, for requests with a short body or none.
+// http.Transport has two goroutines for each connection, since an answer may
+// begin before the body of its request has ended; to hand each request over to
+// them and back takes more time than all else the router does. A short body is
+// read first, and then one goroutine, the request's own, can write and then
+// read.
 //
 // What it says on the wire, what it repeats and when it gives up are those of
 // http.Transport, which serves all other requests.
@@ -34,16 +42,30 @@ type direct struct {
 	idle            *idleConns
 }
 
-// serves reports a request for direct. One that has no body, and whose method
-// says that it changes nothing, is repeated when a pooled connection turns out
-// to be dead.
+// serves reports a request for direct.
 func (d *direct) serves(r *http.Request) bool {
-	if r.Body != nil || r.URL.Scheme != "http" || len(r.Header["Upgrade"]) > 0 || len(r.Header["Expect"]) > 0 {
+	if r.URL.Scheme != "http" || len(r.Header["Upgrade"]) > 0 || len(r.Header["Expect"]) > 0 {
 		return false
 	}
+	switch {
+	case r.Method == http.MethodConnect:
+		return false
+	case r.Body == nil:
+		return r.ContentLength == 0 && len(r.Trailer) == 0
+	case r.ContentLength <= 0: // of unknown length
+		return false
+	default:
+		return r.ContentLength <= maxDirectBody && len(r.Trailer) == 0
+	}
+}
+
+// repeatable reports a request that may be sent again when a pooled connection
+// turns out to be dead: it has no body, and its method says that it changes
+// nothing.
+func repeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
+		return r.Body == nil
 	default:
 		return false
 	}
@@ -52,11 +74,16 @@ func (d *direct) serves(r *http.Request) bool {
 // RoundTrip implements http.RoundTripper.
 func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
+	head := newRequestHead()
+	defer head.free()
+	if err := head.fill(req); err != nil {
+		return nil, err
+	}
 	for {
-		conn, reused, err := d.conn(ctx, req.URL.Host)
+		conn, reused, err := d.conn(ctx, req)
 		if err == nil {
 			var res *http.Response
-			if res, err = d.exchange(ctx, conn, req, reused); err == nil {
+			if res, err = d.exchange(ctx, conn, req, head, reused); err == nil {
 				return res, nil
 			}
 			_ = conn.Close()
@@ -64,16 +91,23 @@ func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !reused || !errors.Is(err, errNoAnswer) {
+		again := errors.Is(err, errNothingSent) || (errors.Is(err, errNoAnswer) && repeatable(req))
+		if !reused || !again {
+			req.Body = head.body(req.Body) // the request is ours, and may be sent elsewhere
 			return nil, err
 		}
 	}
 }
 
-// conn returns a pooled connection, or a new one.
-func (d *direct) conn(ctx context.Context, addr string) (conn *directConn, reused bool, err error) {
-	if conn := d.idle.take(addr); conn != nil {
-		return conn, true, nil
+// conn returns a pooled connection, or a new one. A request that cannot be
+// repeated gets none that the sandbox is known to have closed.
+func (d *direct) conn(ctx context.Context, req *http.Request) (conn *directConn, reused bool, err error) {
+	addr := req.URL.Host
+	for conn := d.idle.take(addr); conn != nil; conn = d.idle.take(addr) {
+		if repeatable(req) || conn.alive() {
+			return conn, true, nil
+		}
+		_ = conn.Close()
 	}
 	c, err := d.dial(ctx, "tcp", addr)
 	if err != nil {
@@ -84,13 +118,15 @@ func (d *direct) conn(ctx context.Context, addr string) (conn *directConn, reuse
 
 // exchange sends the request and reads the head of its answer. When ctx ends,
 // the connection is closed.
-func (d *direct) exchange(ctx context.Context, conn *directConn, req *http.Request, reused bool) (*http.Response, error) {
+func (d *direct) exchange(
+	ctx context.Context, conn *directConn, req *http.Request, head *requestHead, reused bool,
+) (*http.Response, error) {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: conn.Conn, Reused: reused})
 	}
 	stop := context.AfterFunc(ctx, conn.cut)
-	res, err := d.ask(conn, req, trace)
+	res, err := d.ask(conn, req, head, trace)
 	if err != nil {
 		stop()
 		return nil, err
@@ -105,9 +141,15 @@ func (d *direct) exchange(ctx context.Context, conn *directConn, req *http.Reque
 }
 
 // ask writes the request and reads the head of its answer.
-func (d *direct) ask(conn *directConn, req *http.Request, trace *httptrace.ClientTrace) (*http.Response, error) {
-	if err := writeRequest(conn.Conn, req); err != nil {
+func (d *direct) ask(conn *directConn, req *http.Request, head *requestHead, trace *httptrace.ClientTrace) (*http.Response, error) {
+	if err := head.addBody(req); err != nil {
 		return nil, err
+	}
+	if n, err := conn.Write(head.bytes); err != nil {
+		if n == 0 {
+			return nil, fmt.Errorf("%w: %w", errNothingSent, err)
+		}
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	if d.responseTimeout > 0 {
 		if err := conn.SetReadDeadline(time.Now().Add(d.responseTimeout)); err != nil { //nolint:forbidigo // the runtime compares it with its own clock
@@ -185,6 +227,27 @@ func newDirectConn(c net.Conn, addr string) *directConn {
 func (c *directConn) leaving() bool {
 	s, ok := c.Conn.(*sandboxConn)
 	return ok && s.left.Load()
+}
+
+// alive looks whether the sandbox has closed the connection, or says something
+// that nobody has asked for. It may still do so before it has the next request.
+func (c *directConn) alive() bool {
+	socket, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	alive := false
+	err = raw.Read(func(fd uintptr) bool {
+		var one [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		alive = errors.Is(err, syscall.EAGAIN)
+		return true // it does not wait
+	})
+	return err == nil && alive
 }
 
 // Read implements io.Reader, for the buffered reader.

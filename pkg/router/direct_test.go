@@ -12,6 +12,7 @@ import (
 	"net/textproto"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,18 +151,59 @@ func TestDirectWritesRequestsAsNetHTTPDoes(t *testing.T) {
 		"an odd name":          func(r *http.Request) { r.Header["x_y"] = []string{"z"} },
 		"bytes beyond ASCII":   func(r *http.Request) { r.Header.Set("X", "\xff\u00fc") },
 		"a header of no value": func(r *http.Request) { r.Header["X"] = nil },
+		"POST of nothing":      func(r *http.Request) { r.Method = http.MethodPost },
+		"PUT of nothing":       func(r *http.Request) { r.Method = http.MethodPut },
+		"DELETE":               func(r *http.Request) { r.Method = http.MethodDelete },
+		"an unknown method":    func(r *http.Request) { r.Method = "PURGE" },
+		"POST":                 withBody(http.MethodPost),
+		"GET with a body":      withBody(http.MethodGet),
+		"DELETE with a body":   withBody(http.MethodDelete),
 	} {
 		req := requestTo(t, http.MethodGet, "10.0.0.8:8080")
 		req.Header.Set("User-Agent", "tester")
 		change(req)
 		var want, got bytes.Buffer
-		require.NoError(t, req.Write(&want))
-		require.NoError(t, writeRequest(&got, req))
+		text, err := io.ReadAll(bodyOf(req))
+		require.NoError(t, err)
+		for _, write := range []func() error{
+			func() error { return req.Write(&want) }, func() error { return writeRequest(&got, req) },
+		} {
+			if req.Body != nil {
+				req.Body = io.NopCloser(bytes.NewReader(text))
+			}
+			require.NoError(t, write())
+		}
 		wantFirst, wantOthers := lines(want.String())
 		gotFirst, gotOthers := lines(got.String())
 		assert.Equal(t, wantFirst, gotFirst, what)
 		assert.Equal(t, wantOthers, gotOthers, what)
 	}
+}
+
+func withBody(method string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Method, r.Body, r.ContentLength = method, io.NopCloser(strings.NewReader("body")), 4
+	}
+}
+
+func bodyOf(r *http.Request) io.Reader {
+	if r.Body == nil {
+		return http.NoBody
+	}
+	return r.Body
+}
+
+func writeRequest(w io.Writer, req *http.Request) error {
+	head := newRequestHead()
+	defer head.free()
+	if err := head.fill(req); err != nil {
+		return err
+	}
+	if err := head.addBody(req); err != nil {
+		return err
+	}
+	_, err := w.Write(head.bytes)
+	return err
 }
 
 // lines of a head: the first two as they stand, the others in any order.
@@ -187,27 +229,131 @@ func TestALineBreakInAHeaderIsNotSent(t *testing.T) {
 	}
 }
 
-func TestDirectServesOnlyWhatCanBeSentTwice(t *testing.T) {
+func TestDirectServesWhatIsShort(t *testing.T) {
 	t.Parallel()
+	body := func(n int64) func(*http.Request) {
+		return func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), n }
+	}
 	for what, c := range map[string]struct {
 		change func(*http.Request)
 		want   bool
 	}{
-		"GET":              {func(*http.Request) {}, true},
-		"HEAD":             {func(r *http.Request) { r.Method = http.MethodHead }, true},
-		"OPTIONS":          {func(r *http.Request) { r.Method = http.MethodOptions }, true},
-		"POST":             {func(r *http.Request) { r.Method = http.MethodPost }, false},
-		"DELETE":           {func(r *http.Request) { r.Method = http.MethodDelete }, false},
-		"GET with a body":  {func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("x")) }, false},
-		"GET by TLS":       {func(r *http.Request) { r.URL.Scheme = "https" }, false},
-		"an upgrade":       {func(r *http.Request) { r.Header.Set("Upgrade", "websocket") }, false},
-		"one that expects": {func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, false},
+		"no body":           {func(*http.Request) {}, true},
+		"a short body":      {body(1), true},
+		"16 KiB":            {body(16 << 10), true},
+		"more than that":    {body(16<<10 + 1), false},
+		"an unknown length": {body(-1), false},
+		"perhaps no body":   {body(0), false},
+		"a trailer":         {func(r *http.Request) { r.Trailer = http.Header{"X": nil} }, false},
+		"by TLS":            {func(r *http.Request) { r.URL.Scheme = "https" }, false},
+		"CONNECT":           {func(r *http.Request) { r.Method = http.MethodConnect }, false},
+		"an upgrade":        {func(r *http.Request) { r.Header.Set("Upgrade", "websocket") }, false},
+		"one that expects":  {func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, false},
 	} {
 		d, _ := directTo()
-		req := requestTo(t, http.MethodGet, "10.0.0.8:8080")
+		req := requestTo(t, http.MethodPost, "10.0.0.8:8080")
 		c.change(req)
 		assert.Equal(t, c.want, d.serves(req), what)
 	}
+}
+
+func TestOnlyWhatChangesNothingIsRepeated(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]bool{
+		http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodTrace: true,
+		http.MethodPost: false, http.MethodPut: false, http.MethodPatch: false, http.MethodDelete: false, "PURGE": false,
+	} {
+		req := requestTo(t, method, "10.0.0.8:8080")
+		assert.Equal(t, want, repeatable(req), method)
+		req.Body = http.NoBody
+		assert.False(t, repeatable(req), method)
+	}
+}
+
+// A sandbox that has closed a connection, or says on it what nobody asked for,
+// would get a POST that cannot be sent again.
+func TestARequestThatCannotBeRepeatedMeetsNoDeadConnection(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		more string
+		keep bool
+	}{
+		"closed":             {"", false},
+		"with more to say":   {"HTTP/1.1 408 Request Timeout\r\n\r\n", true},
+		"closed, after more": {"HTTP/1.1 408 Request Timeout\r\n\r\n", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			answered := make(chan struct{})
+			endpoint, received := rawSandbox(t, func(n int, w io.Writer) bool {
+				_, err := io.WriteString(w, emptyAnswer)
+				if n > 1 {
+					return err == nil
+				}
+				<-answered
+				_, err = io.WriteString(w, c.more)
+				return err == nil && c.keep
+			})
+			d, dialled := directTo()
+			res, err := d.RoundTrip(requestTo(t, http.MethodGet, endpoint))
+			require.NoError(t, err)
+			_ = res.Body.Close()
+			close(answered)
+			pooled := d.idle.take(endpoint)
+			require.NotNil(t, pooled)
+			require.Eventually(t, func() bool { return !pooled.alive() }, deadline, time.Millisecond)
+			d.idle.put(pooled)
+
+			req := requestTo(t, http.MethodPost, endpoint)
+			withBody(http.MethodPost)(req)
+			res, err = d.RoundTrip(req)
+
+			require.NoError(t, err)
+			_ = res.Body.Close()
+			assert.EqualValues(t, 2, dialled.Load())
+			assert.EqualValues(t, 2, received.Load())
+		})
+	}
+}
+
+func TestABodyThatWasReadCanBeSentElsewhere(t *testing.T) {
+	t.Parallel()
+	d, _ := directTo()
+	endpoint, _ := said(t, emptyAnswer, emptyAnswer)
+	res, err := d.RoundTrip(requestTo(t, http.MethodGet, endpoint))
+	require.NoError(t, err)
+	_ = res.Body.Close()
+	pooled := d.idle.take(endpoint)
+	left := &closesOnWrite{Conn: pooled.Conn}
+	pooled.Conn = left
+	d.idle.put(pooled)
+	refused := &net.OpError{Op: "dial", Err: errLeft}
+	d.dial = func(context.Context, string, string) (net.Conn, error) { return nil, refused }
+	req := requestTo(t, http.MethodPost, endpoint)
+	withBody(http.MethodPost)(req)
+
+	_, err = d.RoundTrip(req) //nolint:bodyclose // there is no answer
+
+	require.ErrorIs(t, err, errLeft)
+	assert.True(t, left.written)
+	text, err := io.ReadAll(req.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "body", string(text))
+}
+
+// closesOnWrite is a connection that is closed just before it is written to.
+type closesOnWrite struct {
+	net.Conn
+	written bool
+}
+
+func (c *closesOnWrite) Write([]byte) (int, error) {
+	c.written = true
+	return 0, net.ErrClosed
+}
+
+func (c *closesOnWrite) SyscallConn() (syscall.RawConn, error) {
+	return c.Conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // it is a TCP connection
 }
 
 func TestAConnectionIsUsedAgainOnlyIfItsAnswerWasWhole(t *testing.T) {

@@ -1,11 +1,13 @@
 package router
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -13,33 +15,28 @@ import (
 // errHeaderLine: a header that would end before its end.
 var errHeaderLine = errors.New("a header has a line break in it")
 
-// maxRequestHead is how long a head may be for its memory to be kept: 16 KiB.
-const maxRequestHead = 16 << 10
+// maxRequestHead is how long a head with its body may be for its memory to be
+// kept: 32 KiB.
+const maxRequestHead = 32 << 10
 
-// requestHead is memory to make the head of a request in.
+// requestHead is memory to make a request in: its head, and its body if that is
+// short.
 type requestHead struct {
 	bytes []byte
 	names []string
+	// whole: the body is in it, after so many bytes.
+	whole  bool
+	length int
 }
 
 var requestHeads = sync.Pool{New: func() any { return new(requestHead) }}
 
-// writeRequest writes a request that has no body, in one piece, as
-// http.Request.Write would: the length and the way of transfer of a body that
-// is not there are left out, and so is the name of a client that has none.
-func writeRequest(w io.Writer, r *http.Request) error {
+func newRequestHead() *requestHead {
 	head, ok := requestHeads.Get().(*requestHead)
 	if !ok {
 		head = new(requestHead)
 	}
-	defer head.free()
-	if err := head.fill(r); err != nil {
-		return err
-	}
-	if _, err := w.Write(head.bytes); err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
-	return nil
+	return head
 }
 
 // free gives the memory back, unless it is too much to keep.
@@ -49,11 +46,40 @@ func (h *requestHead) free() {
 	}
 }
 
+// addBody reads the body, once: its request may be written to more than one
+// connection.
+func (h *requestHead) addBody(r *http.Request) error {
+	if h.whole || r.Body == nil {
+		return nil
+	}
+	n := len(h.bytes)
+	h.length = n
+	h.bytes = slices.Grow(h.bytes, int(r.ContentLength))[:n+int(r.ContentLength)]
+	if _, err := io.ReadFull(r.Body, h.bytes[n:]); err != nil {
+		return fmt.Errorf("reading the body of the request: %w", err)
+	}
+	h.whole = true
+	return r.Body.Close()
+}
+
+// body is one that can be read: the same if it has not been, else a copy.
+func (h *requestHead) body(same io.ReadCloser) io.ReadCloser {
+	if !h.whole {
+		return same
+	}
+	return io.NopCloser(bytes.NewReader(slices.Clone(h.bytes[h.length:])))
+}
+
+// fill makes the head, as http.Request.Write would: the length is that of the
+// body, and a client that has no name is not given one.
 func (h *requestHead) fill(r *http.Request) error {
-	h.bytes, h.names = h.bytes[:0], h.names[:0]
+	h.bytes, h.names, h.whole = h.bytes[:0], h.names[:0], false
 	h.add(r.Method, " ", r.URL.RequestURI(), " HTTP/1.1\r\n")
 	if err := h.line("Host", r.Host); err != nil {
 		return err
+	}
+	if length := contentLength(r); length != "" {
+		h.add("Content-Length: ", length, "\r\n")
 	}
 	for name := range r.Header {
 		h.names = append(h.names, name)
@@ -75,6 +101,19 @@ func (h *requestHead) fill(r *http.Request) error {
 	}
 	h.add("\r\n")
 	return nil
+}
+
+// contentLength is empty for a request whose method needs no body and that has
+// none.
+func contentLength(r *http.Request) string {
+	switch {
+	case r.Body != nil:
+		return strconv.FormatInt(r.ContentLength, 10)
+	case r.Method == http.MethodPost, r.Method == http.MethodPut, r.Method == http.MethodPatch:
+		return "0"
+	default:
+		return ""
+	}
 }
 
 // line adds a header. The server has checked what comes from the client; a

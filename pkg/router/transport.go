@@ -36,7 +36,7 @@ var keepAlive = net.KeepAliveConfig{
 // transports are the ways of speaking to a sandbox. Connections are pooled by
 // address, so a session that moved never meets one to its old address.
 type transports struct {
-	// direct speaks HTTP/1.1 for the requests that need least.
+	// direct speaks HTTP/1.1 for short requests.
 	direct *direct
 	// http1 speaks HTTP/1.1 for all others, with and without TLS.
 	http1 *http.Transport
@@ -94,10 +94,10 @@ func newTransport(opts Options, dial dialFunc, protocols *http.Protocols) *http.
 // RoundTrip picks the transport for one request.
 func (t *transports) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
-	case t.direct.serves(r):
-		return t.direct.RoundTrip(r)
 	case isGRPC(r):
 		return t.http2.RoundTrip(r)
+	case t.direct.serves(r):
+		return t.direct.RoundTrip(r)
 	default:
 		return t.http1.RoundTrip(r)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ var sessionBehaviours = []behaviour{
 	{"changes of different lifetimes at once both hold", bothWays(patchTogether)},
 	{"a session that is kept alive is not idle", keepAlive},
 	{"a read that waits is answered when the session ends, with the reason", bothWays(waitForEnd)},
+	{"a read that waits is answered when another program changes the row", waitForAnother},
 	{"a session that ended is told with why, by both programs", endReasons},
 }
 
@@ -164,6 +166,31 @@ func waitForEnd(t *testing.T, e *env, w way) {
 	case a := <-answered:
 		told := managerRefuses(t, a, http.StatusNotFound, api.CodeSessionNotFound)
 		assert.Equal(t, "deleted_in_cluster", told.Reason)
+	case <-time.After(settle):
+		t.Error("it waits on")
+	}
+}
+
+func waitForAnother(t *testing.T, e *env) {
+	e.apply(t, runtimeTemplate("echo"))
+	s := e.create(t, agentRuntime, "echo")
+	key := "session:" + s.SessionID
+	row, err := e.redis.Get(t.Context(), key).Result()
+	require.NoError(t, err)
+	answered := make(chan answer, 1)
+	go func() {
+		a, _ := send(t.Context(), http.MethodGet, e.Manager().URL+ofSession(s.SessionID)+"?wait=2m&from=ready", nil, "")
+		answered <- a
+	}()
+	changed := strings.Replace(row, `"status":"ready"`, `"status":"not-ready"`, 1)
+	require.NotEqual(t, row, changed)
+	require.NoError(t, e.redis.Set(t.Context(), key, changed, 0).Err())
+	select {
+	case a := <-answered:
+		require.Equal(t, http.StatusOK, a.status, a)
+		var seen api.Session
+		a.decode(t, &seen)
+		assert.Equal(t, "not-ready", seen.State)
 	case <-time.After(settle):
 		t.Error("it waits on")
 	}

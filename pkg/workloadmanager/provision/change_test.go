@@ -96,6 +96,26 @@ func TestAnIdleTimeoutMovesAlone(t *testing.T) {
 	})
 }
 
+func TestALifeMovesAlone(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		s := w.lasting(direct)
+		require.NoError(t, w.cluster.SetLifetimes(t.Context(), s.Object, w.only().ResourceVersion, sandbox.Lifetimes{Idle: time.Second}))
+		w.changed(s.ID, w.ending(5*time.Hour))
+		assert.Equal(t, time.Second, w.cluster.Lifetimes(s.Object.UID).Idle, "somebody in the cluster has written that")
+	})
+}
+
+func TestAnObjectWithoutItsLabelIsTold(t *testing.T) {
+	t.Parallel()
+	in(t, func(_ *testing.T, w *world) {
+		s := w.lasting(direct)
+		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.SessionID = "" })
+		w.changed(s.ID, w.ending(5*time.Hour))
+		w.agrees()
+	})
+}
+
 func TestChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("of one lifetime each leave the other's alone", func(t *testing.T) {
@@ -132,7 +152,16 @@ func TestChangesAtOnce(t *testing.T) {
 			w.cluster.Before("SetLifetimes", func() { w.changed(s.ID, w.ending(time.Minute)) })
 			w.changed(s.ID, w.ending(5*time.Hour))
 			row := w.agrees()
-			assert.Equal(t, s.CreatedAt.Add(5*time.Hour), row.ExpiresAt.Truncate(time.Hour))
+			assert.Equal(t, s.CreatedAt.Add(5*time.Hour), row.ExpiresAt)
+		})
+	})
+	t.Run("whoever was overtaken before it looked at the object does not write it", func(t *testing.T) {
+		t.Parallel()
+		in(t, func(t *testing.T, w *world) {
+			s := w.lasting(direct)
+			w.cluster.Before("Get", func() { w.changed(s.ID, w.ending(5*time.Hour)) })
+			w.changed(s.ID, w.ending(time.Minute))
+			assert.Equal(t, s.CreatedAt.Add(5*time.Hour), w.agrees().ExpiresAt)
 		})
 	})
 }

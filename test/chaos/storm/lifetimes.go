@@ -41,3 +41,15 @@ func (w *World) keepOne(ctx context.Context, m *model, i int, value uint64) stri
 	m.used(k.id, began, r.err == nil && r.status == http.StatusNoContent)
 	return r.String()
 }
+
+// shortened: a session is given a shorter life.
+func shortened(ctx context.Context, t *trial) error {
+	id, _, err := t.session(ctx)
+	if err != nil {
+		return err
+	}
+	if r := t.ofSession(ctx, 0, http.MethodPatch, id, "", `{"ttl":3600}`); r.status != http.StatusOK {
+		return fmt.Errorf("shortening the life of %s: %s", id, r)
+	}
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -18,6 +19,8 @@ const (
 	// rows one command reads; the server does nothing else meanwhile, for about
 	// a millisecond.
 	listStep = 500
+	// listShare is how many of those rows are decoded one after another.
+	listShare = 125
 	// listMembers bounds how many members of the shortest list are looked up in
 	// the others, when hardly any is in all of them.
 	listMembers = 100_000
@@ -172,7 +175,6 @@ func (w *listing) listed(ctx context.Context, at []session.Position) ([]session.
 	}
 	var found []session.Listed
 	err := w.do(ctx, "reading the rows of a list", func(ctx context.Context) error {
-		found = make([]session.Listed, 0, len(at))
 		var rows *redis.SliceCmd
 		var activity *redis.Cmd
 		var clock *redis.TimeCmd
@@ -186,20 +188,35 @@ func (w *listing) listed(ctx context.Context, at []session.Position) ([]session.
 		if err != nil || len(lasts) != len(at) {
 			return fmt.Errorf("the activity of %d sessions is %d: %w", len(at), len(lasts), errors.Join(err, ErrCorrupt))
 		}
-		for i, row := range rows.Val() {
-			s, ok := w.match(row, at[i])
-			if !ok {
-				continue
-			}
-			last, err := w.activityOf(lasts[i], clock.Val())
-			if err != nil {
-				return err
-			}
-			found = append(found, session.Listed{Session: s, LastActivity: last})
-		}
-		return nil
+		found, err = w.matching(at, rows.Val(), lasts, clock.Val())
+		return err
 	})
 	return found, err
+}
+
+// matching returns those of the rows that match, in order. Decoding is most of
+// the work of a list, so it is done by several at a time.
+func (w *listing) matching(at []session.Position, rows, lasts []any, now time.Time) ([]session.Listed, error) {
+	found := make([]session.Listed, len(at))
+	var group errgroup.Group
+	for first := 0; first < len(at); first += listShare {
+		group.Go(func() error {
+			for i := first; i < min(first+listShare, len(at)); i++ {
+				s, ok := w.match(rows[i], at[i])
+				if !ok {
+					continue
+				}
+				last, err := w.activityOf(lasts[i], now)
+				if err != nil {
+					return err
+				}
+				found[i] = session.Listed{Session: s, LastActivity: last}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return slices.DeleteFunc(found, func(l session.Listed) bool { return l.ID == "" }), err
 }
 
 // match decodes a row that was found at a place, if it belongs there and is

@@ -37,10 +37,10 @@ func TestAQueryIsPinnedToAnOwner(t *testing.T) {
 		refused          bool
 	}{
 		"nobody, who asks for all":         {"", "", "", false},
-		"nobody, who asks for another's":   {"owner=bob", "", "bob", false},
-		"somebody, who asks for all":       {"", "ann", "ann", false},
-		"somebody, who asks for her own":   {"owner=ann", "ann", "ann", false},
-		"somebody, who asks for another's": {"owner=bob", "ann", "", true},
+		"nobody, who asks for another's":   {"owner=owner-b", "", "owner-b", false},
+		"somebody, who asks for all":       {"", "owner-a", "owner-a", false},
+		"somebody, who asks for its own":   {"owner=owner-a", "owner-a", "owner-a", false},
+		"somebody, who asks for another's": {"owner=owner-b", "owner-a", "", true},
 	} {
 		q, err := parseQuery(c.raw, c.only)
 		if c.refused {
@@ -52,12 +52,12 @@ func TestAQueryIsPinnedToAnOwner(t *testing.T) {
 	}
 	all, err := parseQuery("", "")
 	require.NoError(t, err)
-	_, err = parseQuery("cursor="+encodeCursor(all, session.Position{ID: cursorID}), "ann")
-	assert.Error(t, err, "a cursor of all is none of hers")
+	_, err = parseQuery("cursor="+encodeCursor(all, session.Position{ID: cursorID}), "owner-a")
+	assert.Error(t, err, "a cursor of all is none of one owner's")
 }
 
 func FuzzCursor(f *testing.F) {
-	q := session.Query{Owner: "ann"}
+	q := session.Query{Owner: "owner-a"}
 	f.Add(encodeCursor(q, session.Position{CreatedAt: time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC), ID: cursorID}))
 	f.Add(encodeCursor(session.Query{}, session.Position{ID: cursorID}))
 	for _, seed := range []string{"", "AQ", "====", "\n", "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {

@@ -98,11 +98,11 @@ var listCases = map[string]func(*testing.T, Subject){
 		assert.WithinRange(t, page.Sessions[0].LastActivity, before, s.now(t))
 	},
 	"each filter, and all together, let pass what they name": func(t *testing.T, s Subject) {
-		s.ready(t, 1, of(session.KindAgentRuntime, "red", "echo", "ann"))
-		s.ready(t, 2, of(session.KindCodeInterpreter, "red", "echo", "bob"))
-		s.create(t, 3, of(session.KindAgentRuntime, "blue", "echo", "ann"))
+		s.ready(t, 1, of(session.KindAgentRuntime, "red", "echo", "owner-a"))
+		s.ready(t, 2, of(session.KindCodeInterpreter, "red", "echo", "owner-b"))
+		s.create(t, 3, of(session.KindAgentRuntime, "blue", "echo", "owner-a"))
 		s.ready(t, 4, of(session.KindAgentRuntime, "blue", "other", ""))
-		s.ready(t, 5, of("", "blue", "", "ann"))
+		s.ready(t, 5, of("", "blue", "", "owner-a"))
 		for what, c := range map[string]struct {
 			query session.Query
 			want  []string
@@ -112,12 +112,12 @@ var listCases = map[string]func(*testing.T, Subject){
 			"kind":           {session.Query{Kind: session.KindAgentRuntime}, ids(1, 3, 4)},
 			"name":           {session.Query{Name: "echo"}, ids(1, 2, 3)},
 			"state":          {session.Query{State: session.StateReady}, ids(1, 2, 4, 5)},
-			"owner":          {session.Query{Owner: "ann"}, ids(1, 3, 5)},
-			"two":            {session.Query{Owner: "ann", State: session.StateReady}, ids(1, 5)},
-			"nobody's owner": {session.Query{Owner: "eve"}, ids()},
+			"owner":          {session.Query{Owner: "owner-a"}, ids(1, 3, 5)},
+			"two":            {session.Query{Owner: "owner-a", State: session.StateReady}, ids(1, 5)},
+			"nobody's owner": {session.Query{Owner: "owner-c"}, ids()},
 			"nothing common": {session.Query{Kind: session.KindCodeInterpreter, Namespace: "blue"}, ids()},
 			"all": {session.Query{
-				Namespace: "red", Kind: session.KindCodeInterpreter, Name: "echo", State: session.StateReady, Owner: "bob",
+				Namespace: "red", Kind: session.KindCodeInterpreter, Name: "echo", State: session.StateReady, Owner: "owner-b",
 			}, ids(2)},
 		} {
 			for limit := 1; limit <= 6; limit++ {
@@ -160,7 +160,7 @@ var listCases = map[string]func(*testing.T, Subject){
 		assert.Empty(t, s.Indexes(t).Lists, "nothing is left of empty lists")
 	},
 	"a change of what sessions are listed by moves the session": func(t *testing.T, s Subject) {
-		row := s.ready(t, 1, of(session.KindAgentRuntime, "red", "echo", "ann"))
+		row := s.ready(t, 1, of(session.KindAgentRuntime, "red", "echo", "owner-a"))
 		_, err := s.Update(t.Context(), row.ID, func(s *session.Session) error {
 			of(session.KindCodeInterpreter, "blue", "other", "")(s)
 			s.CreatedAt = s.CreatedAt.Add(time.Second)

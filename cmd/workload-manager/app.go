@@ -164,7 +164,8 @@ func (a *app) listen(ctx context.Context) error {
 //
 // Stop, in the reverse order of who needs whom: 1. readiness fails, reads that
 // wait for a change are answered, and after a delay HTTP drains, creates under
-// way included; 2. the work stops: the
+// way included, also those that outlived their requests, within the same bound;
+// 2. the work stops: the
 // collector, the elector and the syncs, then the undos that outlived their
 // requests; 3. the watches stop, which all of these need, and the heartbeat,
 // without which another replica would take over what is still being undone;
@@ -180,6 +181,13 @@ func (a *app) run(ctx context.Context) error {
 	workCtx, stopWork := context.WithCancel(supportCtx)
 	defer stopWork()
 
+	creates, endCreates := context.WithCancel(supportCtx)
+	defer endCreates()
+	context.AfterFunc(ctx, func() {
+		_ = a.pause(creates, a.cfg.DrainDelay+a.cfg.DrainTimeout) // what ends it early needs no more of it
+		endCreates()
+	})
+
 	support := &group{failed: stop}
 	work := &group{failed: stop}
 	support.Go(func() error { return a.verifier.Run(supportCtx) })
@@ -190,7 +198,9 @@ func (a *app) run(ctx context.Context) error {
 	defer keepWaits()
 
 	serveErr := a.server.Run(ctx) // stop 1
-	stopWork()                    // stop 2
+	stop()
+	a.sessions.drain(creates)
+	stopWork() // stop 2
 	workErr := work.Wait()
 	drainErr := a.sessions.wait(supportCtx, a.cfg.UndoTimeout)
 	stopSupport() // stop 3

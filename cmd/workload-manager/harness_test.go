@@ -115,10 +115,14 @@ type answer struct {
 	}
 }
 
-func (p *program) call(method, path, body string) (a answer) {
+// call sends a request; headers are pairs.
+func (p *program) call(method, path, body string, headers ...string) (a answer) {
 	req, err := http.NewRequestWithContext(context.WithoutCancel(p.t.Context()), method, p.url+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -135,8 +139,8 @@ func (p *program) call(method, path, body string) (a answer) {
 
 func (p *program) get(path string) answer { return p.call(http.MethodGet, path, "") }
 
-func (p *program) create() answer {
-	return p.call(http.MethodPost, "/v1/agent-runtime", `{"name":"echo","namespace":"default"}`)
+func (p *program) create(headers ...string) answer {
+	return p.call(http.MethodPost, "/v1/agent-runtime", `{"name":"echo","namespace":"default"}`, headers...)
 }
 
 // creating is a create under way; its sandbox is there and not ready.

@@ -58,6 +58,15 @@ func (l *lateSessions) Create(ctx context.Context, r provision.Request) (session
 	return p.Create(ctx, r)
 }
 
+// Submit implements workloadmanager.Sessions.
+func (l *lateSessions) Submit(ctx context.Context, call provision.Call) (session.Session, error) {
+	p, err := l.get()
+	if err != nil {
+		return session.Session{}, err
+	}
+	return p.Submit(ctx, call)
+}
+
 // Change implements workloadmanager.Sessions.
 func (l *lateSessions) Change(ctx context.Context, id string, c session.Change) (session.Session, error) {
 	p, err := l.get()
@@ -80,6 +89,14 @@ func (l *lateSessions) Delete(ctx context.Context, id, reason string) error {
 func (l *lateSessions) served(context.Context) error {
 	_, err := l.get()
 	return err
+}
+
+// drain returns when the creates that outlived their requests are done, or, at
+// the end of ctx, ended.
+func (l *lateSessions) drain(ctx context.Context) {
+	if p, err := l.get(); err == nil {
+		p.Drain(ctx)
+	}
 }
 
 // wait returns when what outlived its request is done, or after the bound.

@@ -35,6 +35,8 @@ const (
 	bugIgnoresDeletions = "reconcile-ignores-deletions"
 	// A deletion by name takes whatever object bears it.
 	bugDeleteWithoutUID = "delete-without-uid"
+	// An idempotency key is taken after the row is written, not with it.
+	bugKeyAfterRow = "key-after-row"
 	// A change of lifetimes does not reach the object.
 	bugChangeForgets = "change-forgets-object"
 )
@@ -42,6 +44,7 @@ const (
 var plantedBugs = []string{
 	bugPurgeWithoutUID, bugUndoForgets, bugCommitWithoutToken, bugRemoveForgetsIndex, bugRefreshKeepsAddress,
 	bugDeleteOnlyRow, bugCollectorIgnoresActivity, bugRowAfterObject, bugIgnoresDeletions, bugDeleteWithoutUID,
+	bugKeyAfterRow,
 	bugChangeForgets,
 }
 

@@ -28,7 +28,7 @@ var unwritten *plantedStore
 
 func newPlantedStore(cfg config.WorkloadManager, s *crashingStore) *plantedStore {
 	p := &plantedStore{crashingStore: s}
-	if planted == bugRemoveForgetsIndex {
+	if planted == bugRemoveForgetsIndex || planted == bugKeyAfterRow {
 		p.raw = store.Client(store.Config{Addrs: []string{cfg.Store.Addr}, Password: cfg.Store.Password})
 	}
 	unwritten = p
@@ -42,7 +42,27 @@ func (p *plantedStore) Create(ctx context.Context, s session.Session) (session.S
 		p.unsent.Store(objectKey(s.Object), s)
 		return s, nil
 	}
+	if planted == bugKeyAfterRow && s.Key != (session.RetryKey{}) {
+		return p.createThenKey(ctx, s)
+	}
 	return p.crashingStore.Create(ctx, s)
+}
+
+// beforeKey is how long a key is free after the row was written.
+const beforeKey = 200 * time.Millisecond
+
+func (p *plantedStore) createThenKey(ctx context.Context, s session.Session) (session.Session, error) {
+	key := s.Key
+	s.Key = session.RetryKey{}
+	if created, err := p.crashingStore.Create(ctx, s); err != nil {
+		return created, err
+	}
+	time.Sleep(beforeKey)
+	p.raw.SetNX(ctx, "agentcube:key:"+key.Name, s.ID+" "+key.Body, 0)
+	return p.crashingStore.Update(ctx, s.ID, func(row *session.Session) error {
+		row.Key = key
+		return nil
+	})
 }
 
 // write writes the row of an object that exists now.

@@ -90,7 +90,7 @@ func (a *app) provisioner(rows provision.Store, objects provision.Cluster, pools
 	return provision.New(a.clock, a.log, rows, objects, watcher, pools, dialer, provision.Options{
 		Process: a.process, Installation: installation,
 		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
-		UnknownBound: a.cfg.UnknownTimeout,
+		UnknownBound: a.cfg.UnknownTimeout, Changes: a.changes,
 	})
 }
 

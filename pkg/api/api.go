@@ -17,7 +17,16 @@ const (
 	// HeaderUserIdentity carries the router's token that names the owner.
 	HeaderUserIdentity = "X-AgentCube-User-Identity"
 	HeaderRequestID    = "X-Request-Id"
+	// HeaderIdempotencyKey names a create, so that it can be sent again.
+	HeaderIdempotencyKey = "Idempotency-Key"
+	// HeaderPrefer with PreferAsync asks for an answer before the session is
+	// ready; HeaderPreferenceApplied says that it is one.
+	HeaderPrefer            = "Prefer"
+	HeaderPreferenceApplied = "Preference-Applied"
 )
+
+// PreferAsync is the preference of HeaderPrefer (RFC 7240).
+const PreferAsync = "respond-async"
 
 // CreateRequest is the body of POST /v1/agent-runtime and
 // /v1/code-interpreter.

@@ -46,7 +46,7 @@ func (s Session) validate() error {
 	case s.Object.Namespace == "" || s.Object.Name == "":
 		return errors.New("the object has no namespace or no name")
 	}
-	return nil
+	return s.Key.validate()
 }
 
 // fillSandbox: a direct Sandbox is its own object.

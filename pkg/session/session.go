@@ -156,6 +156,8 @@ type Session struct {
 	// KeyID names the router key whose public half the sandbox got.
 	KeyID   string
 	Creator Creator
+	// Key is the idempotency key that the session was made with. Zero: none.
+	Key RetryKey
 	// Installation is the id that the object's label bears.
 	Installation string
 	// Generation counts the pods and Sandboxes that have served the session,

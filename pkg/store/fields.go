@@ -42,6 +42,7 @@ var fields = []field{
 	unlessZero("authMode", func(s *session.Session) *string { return &s.AuthMode }),
 	unlessZero("keyId", func(s *session.Session) *string { return &s.KeyID }),
 	unlessZero("creator", func(s *session.Session) *creator { return (*creator)(&s.Creator) }),
+	unlessZero("idempotency", func(s *session.Session) *idempotency { return (*idempotency)(&s.Key) }),
 	unlessZero("installation", func(s *session.Session) *string { return &s.Installation }),
 	unlessZero("generation", func(s *session.Session) *int64 { return &s.Generation }),
 	unlessZero("resourceVersion", func(s *session.Session) *string { return &s.ResourceVersion }),
@@ -118,6 +119,10 @@ type (
 	creator struct {
 		Process string `json:"process"`
 		Token   string `json:"token"`
+	}
+	idempotency struct {
+		Name string `json:"key"`
+		Body string `json:"body"`
 	}
 	pending struct {
 		Token string `json:"token"`

@@ -13,7 +13,7 @@ import (
 )
 
 // Index makes the indexes agree with the rows and returns the number of
-// entries it added or dropped. Rows of existing installations lack those that
+// entries it added or dropped, and of records of keys it mended. Rows of existing installations lack those that
 // are ours; an entry without a row is dropped. It reads in pages, may run
 // beside everything else, and leaves alone what changes under it. Rows that
 // cannot be read are passed over and reported, as ErrCorrupt, at the end.
@@ -35,6 +35,11 @@ func (r *Redis) Index(ctx context.Context) (healed int, err error) {
 	}
 	dropped, err := r.dropUnwanted(ctx, wanted)
 	healed += dropped
+	if err != nil {
+		return healed, err
+	}
+	ended, err := r.endKeys(ctx)
+	healed += ended
 	if err != nil {
 		return healed, err
 	}
@@ -72,6 +77,10 @@ func (r *Redis) healRows(ctx context.Context, wanted *wanted) (healed int, unrea
 		healed += n
 		if err == nil {
 			n, err = r.healLists(ctx, rows, wanted)
+			healed += n
+		}
+		if err == nil {
+			n, err = r.restoreKeys(ctx, rows)
 			healed += n
 		}
 		if err != nil || cursor == 0 {

@@ -18,6 +18,10 @@ import (
 //	agentcube:creating     zset    id -> createdAt, of rows that are creating
 //	agentcube:process:<p>  string  heartbeat of a process, TTL 20 s
 //	agentcube:installation string  the id of the installation it belongs to
+//	agentcube:key:<k>      string  the session that an idempotency key names
+//	                               and what it was asked for with, <id> <body>,
+//	                               both k and body hashed; without a TTL while
+//	                               there is a row, an hour once it has ended
 //	agentcube:list         zset    all sessions, in the order of creation: see
 //	                               member; every score is 0
 //	agentcube:list:<f>:<v> zset    likewise, of the sessions with the value v
@@ -40,6 +44,7 @@ type keys struct {
 	creating      string
 	processPrefix string
 	installation  string
+	keyPrefix     string
 	listPrefix    string
 	endedPrefix   string
 }
@@ -53,6 +58,7 @@ func newKeys() keys {
 		creating:      "agentcube:creating",
 		processPrefix: "agentcube:process:",
 		installation:  "agentcube:installation",
+		keyPrefix:     "agentcube:key:",
 		listPrefix:    "agentcube:list",
 		endedPrefix:   "agentcube:ended:",
 	}
@@ -74,6 +80,9 @@ func (k keys) ids(names []string) []string {
 func (k keys) ended(id string) string { return k.endedPrefix + id }
 
 func (k keys) process(process string) string { return k.processPrefix + process }
+
+// idempotency is the record of an idempotency key.
+func (k keys) idempotency(name string) string { return k.keyPrefix + name }
 
 // indexes in the order in which scripts take them.
 func (k keys) indexes() []string {

@@ -34,6 +34,20 @@ var lostCases = map[string]lostCase{
 			assert.Equal(t, int64(1), got.Revision)
 		},
 	},
+	"a reservation takes its key once": {
+		createScript.keyed.Hash(),
+		func(t *testing.T, r *Redis) error {
+			row := sessiontest.Reserved(2, lostTime)
+			sessiontest.Keyed("k", "b")(&row)
+			_, err := r.Create(t.Context(), row)
+			return err
+		},
+		func(t *testing.T, r *Redis) {
+			holder, err := r.KeyHolder(t.Context(), "k")
+			require.NoError(t, err)
+			assert.Equal(t, session.KeyHolder{ID: sessiontest.ID(2), Body: "b"}, holder)
+		},
+	},
 	"a commit happens once": {
 		updateScript.Hash(),
 		func(t *testing.T, r *Redis) error {

@@ -14,7 +14,8 @@ import (
 // Create writes a new row and its index entries, and returns it as written.
 // ErrExists if another row bears the id. A row that equals this one is the
 // success of an earlier call whose answer was lost, so the same call may be
-// repeated. ErrInvalid if no row can hold it.
+// repeated. ErrInvalid if no row can hold it. A session with a key takes that
+// in the same moment; ErrKeyTaken, an ErrExists, if the key names another.
 func (r *Redis) Create(ctx context.Context, s session.Session) (session.Session, error) {
 	what := "creating session " + s.ID
 	s.Revision = 1
@@ -28,9 +29,12 @@ func (r *Redis) Create(ctx context.Context, s session.Session) (session.Session,
 	}
 	e := r.entries(s, s.CreatedAt.Truncate(time.Second), s.CreatedAt)
 	err = r.do(ctx, what, func(ctx context.Context) error {
-		code, err := createScript.Run(ctx, r.client, append(r.keys.session(s.ID), r.keys.lists(s.Lists())...),
-			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating, member(s.Position())).Int()
-		if err == nil && code != done {
+		code, err := r.change(ctx, createScript, append(r.keys.session(s.ID), r.keys.lists(s.Lists())...), changeKey(s, takeKey),
+			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating, member(s.Position()))
+		switch {
+		case err == nil && code == keyTaken:
+			return session.ErrKeyTaken
+		case err == nil && code != done:
 			return ErrExists
 		}
 		return err
@@ -112,8 +116,8 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 				}
 			}
 			names := append(r.keys.session(id), r.keys.ended(id))
-			return removeScript.Run(ctx, r.client, append(names, lists...),
-				id, have.row, ended, int64(session.EndingKept/time.Second), member(have.session.Position())).Int()
+			return r.change(ctx, removeScript, append(names, lists...), keyOnRemoval(have.session),
+				id, have.row, ended, int64(session.EndingKept/time.Second), member(have.session.Position()))
 		})
 	})
 	if refusal != nil {

@@ -30,7 +30,7 @@ end
 // there is no row. Returns 1; 0 if there is
 // another row. A second run finds its own row, which no other can equal since
 // it holds the token of its reservation: 1.
-var createScript = redis.NewScript(luaPut + `
+var createScript = newScript(luaPut + `
 local row = redis.call('GET', KEYS[1])
 if row == ARGV[2] then return 1 end
 if row then return 0 end
@@ -55,7 +55,7 @@ return {redis.call('GET', KEYS[1]), redis.call('ZSCORE', KEYS[2], ARGV[1]), redi
 // Returns 1; 0 if the row is another one; -1 if there is none; -2 if refused.
 // A second run finds its own row and returns 0; the change, tried again on
 // that row, then says that it is done.
-var updateScript = redis.NewScript(luaPut + `
+var updateScript = newScript(luaPut + `
 local row = redis.call('GET', KEYS[1])
 if not row then return -1 end
 if row ~= ARGV[2] then return 0 end
@@ -80,7 +80,7 @@ return 1
 // case entries that were left behind are gone now. What is kept comes last: it
 // is less than what went, and a full memory must not refuse it. A second run
 // finds no row and leaves what the first one kept: -1.
-var removeScript = redis.NewScript(luaPut + `
+var removeScript = newScript(luaPut + `
 local row = redis.call('GET', KEYS[1])
 if row and row ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])

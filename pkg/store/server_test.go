@@ -214,7 +214,8 @@ func rows(t *testing.T, r *Redis) map[string]session.Session {
 func loadScripts(t *testing.T, r *Redis) {
 	t.Helper()
 	for _, s := range []*redis.Script{
-		createScript, readScript, updateScript, removeScript, healScript, activityScript, dueScript, listScript, keepScript,
+		createScript.Script, readScript, updateScript.Script, removeScript.Script, healScript, activityScript, dueScript, listScript, keepScript,
+		createScript.keyed, updateScript.keyed, removeScript.keyed,
 	} {
 		require.NoError(t, s.Load(t.Context(), r.client).Err())
 	}

@@ -96,9 +96,13 @@ func (r *Redis) swap(ctx context.Context, have snapshot, next session.Session, s
 	e := r.entries(next, activity, have.now)
 	left, joined := moves(have.session, next)
 	names := append(r.keys.session(next.ID), r.keys.lists(append(left, joined...))...)
-	code, err := updateScript.Run(ctx, r.client, names,
+	var key keyChange
+	if next.KeyFreed() {
+		key = changeKey(next, freeKey)
+	}
+	code, err := r.change(ctx, updateScript, names, key,
 		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since,
-		member(have.session.Position()), member(next.Position()), len(left)).Int()
+		member(have.session.Position()), member(next.Position()), len(left))
 	return next, code, err
 }
 

@@ -202,6 +202,14 @@ var kinds = []struct {
 		status: http.StatusConflict, code: api.CodeSessionDeleted,
 		message: "session was deleted while it was being created", level: zapcore.InfoLevel,
 	}},
+	{provision.ErrEnded, problem{
+		status: http.StatusConflict, code: api.CodeSessionEnded,
+		message: "session that was created with this Idempotency-Key has ended", level: zapcore.InfoLevel,
+	}},
+	{provision.ErrKeyReused, problem{
+		status: http.StatusUnprocessableEntity, code: api.CodeIdempotencyKeyReused,
+		message: "Idempotency-Key was used with another request body", level: zapcore.InfoLevel,
+	}},
 	{errCreating, problem{
 		status: http.StatusServiceUnavailable, code: api.CodeNotReady,
 		message: "session is being created", retryAfter: retrySoon, level: zapcore.InfoLevel,

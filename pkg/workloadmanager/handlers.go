@@ -20,25 +20,28 @@ func (s *Server) create(kind string) func(http.ResponseWriter, *http.Request) er
 		if err != nil {
 			return err
 		}
+		how, err := readManner(r.Header)
+		if err != nil {
+			return err
+		}
 		request, err := readCreateRequest(w, r)
 		if err != nil {
 			return err
 		}
 		ref := session.WorkloadRef{Kind: kind, Namespace: request.namespace, Name: request.name}
-		template, err := s.Templates.Get(r.Context(), ref)
-		if err != nil {
-			return ofTemplate(kind, err)
+		order := func(ctx context.Context) (provision.Request, error) {
+			template, err := s.Templates.Get(ctx, ref)
+			if err != nil {
+				return provision.Request{}, err
+			}
+			return s.order(request, template, owner)
 		}
-		order, err := s.order(request, template, owner)
-		if err != nil {
-			return err
-		}
-		created, err := s.Sessions.Create(r.Context(), order)
+		created, err := s.make(r.Context(), how, request, scope{kind: kind, owner: owner}, order)
 		if err != nil {
 			return ofTemplate(kind, err)
 		}
 		httpserver.RecordFrom(r.Context()).SetSession(created.ID)
-		writeJSON(w, http.StatusOK, createResponse(created))
+		writeJSON(w, how.status(w.Header(), created.ID), createResponse(created))
 		return nil
 	}
 }

@@ -34,6 +34,7 @@ const knownID = "aea4cea2-6f42-4fbb-b464-82ddb3a1f64b"
 // what it was asked.
 type backend struct {
 	create  func(context.Context, provision.Request) (session.Session, error)
+	submit  func(context.Context, provision.Call) (session.Session, error)
 	remove  func(ctx context.Context, id, reason string) error
 	change  func(ctx context.Context, id string, c session.Change) (session.Session, error)
 	find    func(context.Context, session.WorkloadRef) (workload.Workload, error)
@@ -41,16 +42,30 @@ type backend struct {
 	noKey   bool
 	waitErr error
 
-	created []provision.Request
-	removed []string
-	changed []session.Change
-	waited  []session.WorkloadRef
+	created   []provision.Request
+	submitted []provision.Call
+	removed   []string
+	changed   []session.Change
+	waited    []session.WorkloadRef
 }
 
 func (b *backend) Create(ctx context.Context, r provision.Request) (session.Session, error) {
 	b.created = append(b.created, r)
 	if b.create != nil {
 		return b.create(ctx, r)
+	}
+	return made(r), nil
+}
+
+// Submit makes the session as Create does, unless a test says otherwise.
+func (b *backend) Submit(ctx context.Context, call provision.Call) (session.Session, error) {
+	b.submitted = append(b.submitted, call)
+	if b.submit != nil {
+		return b.submit(ctx, call)
+	}
+	r, err := call.Order(ctx)
+	if err != nil {
+		return session.Session{}, err
 	}
 	return made(r), nil
 }

@@ -24,6 +24,9 @@ import (
 // Sessions creates, changes and deletes sessions.
 type Sessions interface {
 	Create(ctx context.Context, r provision.Request) (session.Session, error)
+	// Submit is a create that can be sent again, or is answered before it is
+	// done.
+	Submit(ctx context.Context, call provision.Call) (session.Session, error)
 	Change(ctx context.Context, id string, c session.Change) (session.Session, error)
 	Delete(ctx context.Context, id, reason string) error
 }

@@ -6,13 +6,13 @@ import "slices"
 func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
 		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, sessionBehaviours,
-		listBehaviours, routerBehaviours, compatBehaviours, cliBehaviours, cliSessionBehaviours)
+		listBehaviours, retryBehaviours, routerBehaviours, compatBehaviours, cliBehaviours, cliSessionBehaviours)
 }
 
 // slow are those of them that mostly wait. They take next to nothing of the
 // machine, and all wait at the same time.
 func slow() []behaviour {
-	return slices.Concat(slowRefusalBehaviours, slowLifecycleBehaviours, slowCollectBehaviours)
+	return slices.Concat(slowRefusalBehaviours, slowLifecycleBehaviours, slowCollectBehaviours, slowRetryBehaviours)
 }
 
 // alone are those that break a part of the system for a while.

@@ -39,6 +39,7 @@ func Run(t *testing.T, subject func(*testing.T) Subject) {
 		"index":    indexCases,
 		"process":  processCases,
 		"scan":     scanCases,
+		"key":      keyCases,
 		"list":     listCases,
 	}
 	for group, cases := range groups {

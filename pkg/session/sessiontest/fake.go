@@ -35,6 +35,7 @@ type Fake struct {
 	indexes      Indexes
 	beats        map[string]time.Time
 	installation string
+	keys         fakeKeys
 	ended        map[string]ended
 }
 
@@ -50,6 +51,7 @@ func NewFake(clk clock.PassiveClock) *Fake {
 		clock: clk,
 		rows:  map[string]entry{},
 		beats: map[string]time.Time{},
+		keys:  fakeKeys{},
 		ended: map[string]ended{},
 		indexes: Indexes{
 			Expiry: map[string]time.Time{}, Activity: map[string]time.Time{},
@@ -104,7 +106,8 @@ func (f *Fake) Wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fresh := NewFake(f.clock)
-	f.rows, f.indexes, f.beats, f.installation, f.ended = fresh.rows, fresh.indexes, fresh.beats, "", fresh.ended
+	f.rows, f.indexes, f.beats, f.installation = fresh.rows, fresh.indexes, fresh.beats, ""
+	f.keys, f.ended = fresh.keys, fresh.ended
 }
 
 // Create is that of the store it stands for, as are all methods below.
@@ -124,6 +127,9 @@ func (f *Fake) Create(ctx context.Context, s session.Session) (session.Session, 
 			return s, nil
 		}
 		return session.Session{}, fmt.Errorf("creating session %s: %w", s.ID, session.ErrExists)
+	}
+	if err := f.keys.take(s, f.now()); err != nil {
+		return session.Session{}, fmt.Errorf("creating session %s: %w", s.ID, err)
 	}
 	f.write(s)
 	f.indexes.Lists.add(s)
@@ -189,6 +195,9 @@ func (f *Fake) swap(have entry, next session.Session, idleSince time.Time) (bool
 		activity = floor(now)
 		f.indexes.Activity[next.ID] = activity
 	}
+	if next.KeyFreed() {
+		f.keys.free(next)
+	}
 	f.write(next)
 	f.indexes.Lists.move(have.session, next)
 	f.enter(next, activity, now)
@@ -213,6 +222,7 @@ func (f *Fake) Remove(ctx context.Context, id string, guard func(session.Session
 			}
 			delete(f.rows, id)
 			f.dropEntries(id)
+			f.keys.removed(have.session, f.now())
 		}
 		f.mu.Unlock()
 		if same {
@@ -343,7 +353,7 @@ func (f *Fake) Index(ctx context.Context) (int, error) {
 			}
 		}
 	}
-	return healed + f.indexes.Lists.heal(f.rows), nil
+	return healed + f.keys.heal(f.rows, now) + f.indexes.Lists.heal(f.rows), nil
 }
 
 func (f *Fake) Beat(ctx context.Context, process string) error {

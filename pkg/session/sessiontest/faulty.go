@@ -180,6 +180,10 @@ func (f *Faulty) Remove(ctx context.Context, id string, guard func(session.Sessi
 	return throughErr(ctx, f, "Remove", func() error { return f.inner.Remove(ctx, id, guard) })
 }
 
+func (f *Faulty) KeyHolder(ctx context.Context, name string) (session.KeyHolder, error) {
+	return through(ctx, f, "KeyHolder", func() (session.KeyHolder, error) { return f.inner.KeyHolder(ctx, name) })
+}
+
 func (f *Faulty) Ended(ctx context.Context, id string) (session.Ending, error) {
 	return through(ctx, f, "Ended", func() (session.Ending, error) { return f.inner.Ended(ctx, id) })
 }

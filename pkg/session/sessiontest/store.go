@@ -23,6 +23,8 @@ type Store interface {
 	Remove(ctx context.Context, id string, guard func(session.Session) error) error
 	Ended(ctx context.Context, id string) (session.Ending, error)
 
+	KeyHolder(ctx context.Context, name string) (session.KeyHolder, error)
+
 	Look(ctx context.Context, id string) (session.Snapshot, error)
 	Keep(ctx context.Context, id string, guard func(session.Snapshot) error) error
 	Touch(ctx context.Context, activity map[string]time.Time) error

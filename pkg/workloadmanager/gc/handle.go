@@ -109,13 +109,7 @@ func (c *Collector) endCreating(ctx context.Context, row session.Session, now ti
 	if err != nil || !abandoned {
 		return false, err
 	}
-	marked, err := c.sessions.End(ctx, row.ID, time.Time{}, func(s *session.Session) error {
-		if s.State != session.StateCreating || s.Creator != row.Creator {
-			return session.ErrStale
-		}
-		// The dead creator may have sent the create call in its last moment.
-		return session.Delete(session.ReasonFailed, now.Add(c.options.UnknownBound))(s)
-	})
+	marked, err := c.sessions.End(ctx, row.ID, time.Time{}, session.Abandon(row.Creator, now.Add(c.options.UnknownBound)))
 	if err != nil {
 		return false, ignoreGone(err)
 	}

@@ -34,6 +34,8 @@ type creation struct {
 	unknownUntil time.Time
 	// ahead is the look-up of the sandbox that a claim is about to get.
 	ahead *lookAhead
+	// onReserved is called once the row exists.
+	onReserved func(session.Session)
 	// waiting says what the create waits for at the moment.
 	waiting string
 }
@@ -45,13 +47,17 @@ type creation struct {
 // Errors: ErrDeleted, ErrClientGone, *TimeoutError, *FailedError,
 // *UnreachableError, session.ErrUnavailable, and those of pkg/sandbox.
 func (p *Provisioner) Create(ctx context.Context, r Request) (session.Session, error) {
+	return p.run(ctx, r, func(session.Session) {})
+}
+
+func (p *Provisioner) run(ctx context.Context, r Request, onReserved func(session.Session)) (session.Session, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, p.options.CreateBound, errBound)
 	defer cancel()
 	row, err := p.reservation(r)
 	if err != nil {
 		return session.Session{}, err
 	}
-	c := &creation{row: row}
+	c := &creation{row: row, onReserved: onReserved}
 	ready, err := p.create(bounded, r, c)
 	if err == nil {
 		return ready, nil
@@ -80,11 +86,13 @@ func (p *Provisioner) create(ctx context.Context, r Request, c *creation) (sessi
 	c.waiting = "the store"
 	// From here on the row may exist; if the answer is lost it is undone.
 	c.reserved = true
-	if _, err := p.store.Create(ctx, c.row); err != nil {
+	reserved, err := p.store.Create(ctx, c.row)
+	if err != nil {
 		c.reserved = !errors.Is(err, session.ErrExists)
 		c.reservationUnknown = c.reserved
 		return session.Session{}, fmt.Errorf("reserving session %s: %w", c.row.ID, err)
 	}
+	c.onReserved(reserved)
 	if err := p.createObject(ctx, r, c); err != nil {
 		return session.Session{}, err
 	}
@@ -128,6 +136,7 @@ func (p *Provisioner) reservation(r Request) (session.Session, error) {
 		AuthMode:     r.AuthMode,
 		KeyID:        r.KeyID,
 		Creator:      session.Creator{Process: p.options.Process, Token: uuid.NewString()},
+		Key:          r.Key,
 		Installation: p.options.Installation,
 	}, nil
 }

@@ -13,6 +13,10 @@ var (
 	ErrDeleted = errors.New("session was deleted while it was being created")
 	// ErrClientGone: the caller went away. Nothing is answered.
 	ErrClientGone = errors.New("client went away")
+	// ErrKeyReused: the key was used for another create.
+	ErrKeyReused = errors.New("idempotency key was used for another create")
+	// ErrEnded: the session that the key made has ended.
+	ErrEnded = errors.New("session of the idempotency key has ended")
 )
 
 // TimeoutError: the create bound passed.

@@ -27,6 +27,7 @@ type Store interface {
 	Get(ctx context.Context, id string) (session.Session, error)
 	Update(ctx context.Context, id string, change func(*session.Session) error) (session.Session, error)
 	Remove(ctx context.Context, id string, guard func(session.Session) error) error
+	Keys
 }
 
 // Cluster creates, reads and deletes the objects that carry sessions. Its
@@ -80,6 +81,9 @@ type Options struct {
 	// UnknownBound is how long the API server may still apply a create call
 	// whose answer was lost.
 	UnknownBound time.Duration
+	// Changes tell whoever waits for another's create. Nil: it reads the row
+	// every second.
+	Changes Changes
 }
 
 // WithDefaults fills what is zero.
@@ -115,6 +119,8 @@ type Request struct {
 	Metadata  json.RawMessage
 	AuthMode  string
 	KeyID     string
+	// Key is taken with the reservation. Zero: none.
+	Key session.RetryKey
 }
 
 // Provisioner creates and deletes sessions.
@@ -129,6 +135,9 @@ type Provisioner struct {
 	options Options
 
 	left leftovers
+	// attempts are the creates that do not end with their request.
+	attempts attempts
+	changes  Changes
 	// background holds the undos and deletions that outlive their request.
 	background sync.WaitGroup
 }
@@ -137,11 +146,21 @@ type Provisioner struct {
 func New(clk clock.WithTicker, log *zap.Logger, store Store, cluster Cluster, watcher Watcher, pools Pools,
 	prober Prober, options Options,
 ) *Provisioner {
-	return &Provisioner{
+	p := &Provisioner{
 		clock: clk, log: log, store: store, cluster: cluster, watcher: watcher, pools: pools,
-		prober: prober, options: options.WithDefaults(),
+		prober: prober, options: options.WithDefaults(), attempts: newAttempts(),
+		changes: options.Changes,
 	}
+	if p.changes == nil {
+		p.changes = untold{}
+	}
+	return p
 }
+
+// untold tells of no change.
+type untold struct{}
+
+func (untold) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 // Wait returns when the undos and deletions that outlived their requests are
 // done, or when ctx ends. It is called after the last request.

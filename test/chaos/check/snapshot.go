@@ -38,6 +38,8 @@ type Store struct {
 	Unreadable map[string]string
 	// Members of each index.
 	Members map[string][]string
+	// Keys are the records of idempotency keys, by their names.
+	Keys map[string]KeyRecord
 	// Lists are the members of each list that is not empty.
 	Lists map[string][]string
 }
@@ -58,6 +60,8 @@ type Row struct {
 	ObjectUID   string       `json:"objectUid"`
 	SandboxName string       `json:"sandboxName"`
 	Workload    Workload     `json:"workload"`
+	Generation  int64        `json:"generation"`
+	Idempotency Idempotency  `json:"idempotency"`
 	// Pending is a change of lifetimes that is not through.
 	Pending any `json:"pending"`
 }

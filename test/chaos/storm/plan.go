@@ -18,6 +18,7 @@ const (
 	CreateShort    Kind = "create short-lived"
 	CreateRouter   Kind = "create through the router"
 	CreateHangUp   Kind = "create and hang up"
+	CreateRetry    Kind = "create again and again"
 	Delete         Kind = "delete"
 	DeleteCreating Kind = "delete while creating"
 	Invoke         Kind = "invoke"
@@ -45,9 +46,10 @@ var weights = []struct {
 	{CreateShort, 8},
 	{CreateRouter, 12},
 	{CreateHangUp, 4},
+	{CreateRetry, 10},
 	{Delete, 16},
 	{DeleteCreating, 4},
-	{Invoke, 24},
+	{Invoke, 14},
 	{Patch, 7},
 	{Keepalive, 3},
 	{KubeObject, 12},

@@ -77,6 +77,9 @@ func (w *World) readStore(ctx context.Context) (check.Store, error) {
 		}
 		s.Members[index] = members
 	}
+	if s.Keys, err = w.readKeys(ctx); err != nil {
+		return s, err
+	}
 	s.Lists, err = w.readLists(ctx)
 	return s, err
 }

@@ -238,6 +238,19 @@ func (s *storm) doInSpace(ctx context.Context, step Step) string {
 		return s.createThroughRouter(ctx, s.model, p, warm)
 	case CreateHangUp:
 		return s.createAndHangUp(ctx, s.model, i, p, between(step.C, 10*time.Millisecond, 600*time.Millisecond))
+	case CreateRetry:
+		workload := runtimeOf(p)
+		if draw(step.C>>32, 2) == 0 {
+			workload = warmRef(p, warm)
+		} else {
+			warm = nil
+		}
+		patience := between(step.C, 10*time.Millisecond, 600*time.Millisecond)
+		outcome := s.createRetried(ctx, s.model, i, p, workload, warm, s.name("key"), patience)
+		if outcome == twoOfOne {
+			s.fail(errors.New(outcome))
+		}
+		return outcome
 	case KubeTemplate:
 		return s.kubeTemplate(ctx, s.model, p, s.name("warm"))
 	case KubeNamespace:

@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"k8s.io/utils/clock"
 
@@ -80,6 +81,11 @@ type Dependencies struct {
 	Health *httpserver.Health
 	// Metrics answers /metrics.
 	Metrics http.Handler
+	// Observe is told of each request that is over. It may be nil.
+	Observe httpserver.ObserveFunc
+	// Tracer begins the span of each request. Nil: nothing is traced, and what
+	// a caller says of its own trace reaches the sandbox as it is.
+	Tracer trace.Tracer
 }
 
 // Options are the router's settings.
@@ -120,6 +126,7 @@ type Router struct {
 	waiting waiting
 	changes *changes
 	conns   *connections
+	counts  *counts
 	proxy   *httputil.ReverseProxy
 }
 
@@ -140,6 +147,7 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		waiting:      waiting{set: map[*wait]struct{}{}},
 		changes:      newChanges(),
 		conns:        newConnections(),
+		counts:       newCounts(),
 	}
 	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
 	return rt

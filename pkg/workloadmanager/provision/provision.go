@@ -78,6 +78,9 @@ type Options struct {
 	// UnknownBound is how long the API server may still apply a create call
 	// whose answer was lost.
 	UnknownBound time.Duration
+	// Metrics and Events say how it goes. Nil: to nobody.
+	Metrics *Metrics
+	Events  Events
 }
 
 // WithDefaults fills what is zero.

@@ -70,7 +70,9 @@ func NewMetrics(clk clock.PassiveClock, registry prometheus.Registerer) *Metrics
 		}, []string{"call"}),
 	}
 	for _, call := range callNames() {
-		m.total.WithLabelValues(call, resultOK)
+		for _, result := range []string{resultOK, resultRefused, resultFailed, resultCanceled} {
+			m.total.WithLabelValues(call, result)
+		}
 		m.seconds.WithLabelValues(call)
 	}
 	registry.MustRegister(m.total, m.seconds)
@@ -94,6 +96,9 @@ func (m *Metrics) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook implements redis.Hook.
 func (m *Metrics) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if opens(cmd) {
+			return next(ctx, cmd)
+		}
 		return m.observe(ctx, callOf(cmd), func(ctx context.Context) error { return next(ctx, cmd) })
 	}
 }
@@ -101,7 +106,22 @@ func (m *Metrics) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook implements redis.Hook.
 func (m *Metrics) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) > 0 && opens(cmds[0]) {
+			return next(ctx, cmds)
+		}
 		return m.observe(ctx, callPipeline, func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+// opens reports a command that the client sends by itself when it opens a
+// connection. Some of them an older server refuses, which means nothing; what
+// does mean something fails the call that needs the connection.
+func opens(cmd redis.Cmder) bool {
+	switch strings.ToLower(cmd.Name()) {
+	case "hello", "auth", "client", "select", "readonly":
+		return true
+	default:
+		return false
 	}
 }
 

@@ -23,19 +23,19 @@ func TestErrorsHaveTheKindOfWhatFailed(t *testing.T) {
 		err  error
 		kind string
 	}{
-		"a dial that was refused":          {fmt.Errorf("%w: %w", errUnreachable, &net.OpError{Op: "dial", Err: errors.New("refused")}), kindDial},
-		"an answer that broke off":         {fmt.Errorf("%w: %w", errUnreachable, &net.OpError{Op: "read", Err: errors.New("reset")}), kindBroken},
-		"a sandbox that took too long":     {fmt.Errorf("%w: dial", errTimeout), kindTimeout},
-		"one that was replaced":            {errReplaced, kindReplaced},
-		"a row without an entry point":     {errNoEntryPoint, kindEntryPoint},
-		"one whose endpoint is of no use":  {errBadEndpoint, kindEntryPoint},
-		"a store out of reach":             {fmt.Errorf("%w: x", errStore), kindStore},
-		"a workload-manager out of reach":  {fmt.Errorf("x: %w", ErrManagerUnavailable), kindManager},
-		"a client that left meanwhile":     {fmt.Errorf("%w: %w", errClientGone, errUnreachable), ""},
+		"a dial that was refused":           {fmt.Errorf("%w: %w", errUnreachable, &net.OpError{Op: "dial", Err: errors.New("refused")}), kindDial},
+		"an answer that broke off":          {fmt.Errorf("%w: %w", errUnreachable, &net.OpError{Op: "read", Err: errors.New("reset")}), kindBroken},
+		"a sandbox that took too long":      {fmt.Errorf("%w: dial", errTimeout), kindTimeout},
+		"one that was replaced":             {errReplaced, kindReplaced},
+		"a row without an entry point":      {errNoEntryPoint, kindEntryPoint},
+		"one whose endpoint is of no use":   {errBadEndpoint, kindEntryPoint},
+		"a store out of reach":              {fmt.Errorf("%w: x", errStore), kindStore},
+		"a workload-manager out of reach":   {fmt.Errorf("x: %w", ErrManagerUnavailable), kindManager},
+		"a client that left meanwhile":      {fmt.Errorf("%w: %w", errClientGone, errUnreachable), ""},
 		"a refusal of the workload-manager": {&ManagerError{Status: 404}, ""},
-		"a session that is not there":      {errSessionNotFound, ""},
-		"one that is not ready":            {errNotReady, ""},
-		"too many requests":                {errOverloaded, ""},
+		"a session that is not there":       {errSessionNotFound, ""},
+		"one that is not ready":             {errNotReady, ""},
+		"too many requests":                 {errOverloaded, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

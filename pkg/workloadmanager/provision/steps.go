@@ -51,7 +51,7 @@ func (s *steps) enter(ctx context.Context, next step) context.Context {
 	}
 	const scope = "github.com/agentcube/agentcube/pkg/workloadmanager/provision"
 	ctx, s.span = parent.TracerProvider().Tracer(scope).Start(ctx, "create: "+string(next)) //nolint:spancheck // leave ends it
-	return ctx                                                                                   //nolint:spancheck // see above
+	return ctx                                                                              //nolint:spancheck // see above
 }
 
 // leave ends the step under way; err says that, and why, it failed.

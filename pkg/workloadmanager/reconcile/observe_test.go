@@ -55,12 +55,16 @@ func TestAReconcilerSaysWhatItDoes(t *testing.T) {
 		s := w.session(session.KindSandbox)
 		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.SessionID = "" })
 		one(s, "SessionLabelRestored", true, "label")
-		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Ready, o.Reason, o.Message = false, "DependenciesNotReady", "pod is not ready" })
+		w.cluster.Edit(s.Object, func(o *sandbox.Object) {
+			o.Ready, o.Reason, o.Message = false, "DependenciesNotReady", "pod is not ready"
+		})
 		one(s, "SessionNotReady", true, "DependenciesNotReady: pod is not ready")
 		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Message = "still" })
 		w.settle()
 		assert.Empty(t, events.take(), "once, until it was ready again")
-		w.cluster.Edit(s.Object, func(o *sandbox.Object) { o.Failure = &sandbox.Failure{Reason: "PodFailed", Message: "exit 1", Ended: true} })
+		w.cluster.Edit(s.Object, func(o *sandbox.Object) {
+			o.Failure = &sandbox.Failure{Reason: "PodFailed", Message: "exit 1", Ended: true}
+		})
 		one(s, "SessionEnded", false, "PodFailed: exit 1")
 		other := w.session(session.KindSandboxClaim)
 		w.cluster.Kill(other.Object)

@@ -97,7 +97,7 @@ func TestUpgradedConnectionsHaveNoDuration(t *testing.T) {
 	}
 }
 
-func TestCountingTakesNoMemory(t *testing.T) {
+func TestCountingTakesNoMemory(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts those of the whole process
 	r := NewRequests(prometheus.NewRegistry(), "/a")
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { r.Observe("/a", http.StatusOK, time.Millisecond) }))
 }

@@ -24,9 +24,9 @@ func TestWithoutAnAddressNothingIsTraced(t *testing.T) {
 	off.Close(t.Context())
 }
 
-// The library has one handler of errors for the process: these do not run beside
-// each other.
-func TestSpansReachTheCollectorAndTheirPeers(t *testing.T) {
+// The library has one handler of errors for the process, so this test and those
+// below do not run beside each other.
+func TestSpansReachTheCollectorAndTheirPeers(t *testing.T) { //nolint:paralleltest // see above
 	received := make(chan *collectorv1.ExportTraceServiceRequest, 10)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var request collectorv1.ExportTraceServiceRequest
@@ -109,7 +109,7 @@ func TestTheServicesNameCanBeSet(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
+func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) { //nolint:paralleltest // see above
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
 	tracing, err := NewTracing(t.Context(), "router", Build{}, TraceOptions{URL: away.URL}, zap.NewNop())

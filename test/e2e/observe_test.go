@@ -100,7 +100,10 @@ func accessTraces(t *testing.T, p *program) (traces []string) {
 		traces = nil
 		lines := bufio.NewScanner(bytes.NewReader(output))
 		for lines.Scan() {
-			var record struct{ Msg, Trace string }
+			var record struct {
+				Msg   string `json:"msg"`
+				Trace string `json:"trace"`
+			}
 			if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "request" && record.Trace != "" {
 				traces = append(traces, record.Trace)
 			}

@@ -11,7 +11,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -52,7 +51,8 @@ func main() {
 		err = os.WriteFile(filepath.Join(system.Root(), "docs", "metrics.md"), text, 0o644) //nolint:gosec // a document
 	}
 	if err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 

@@ -21,7 +21,7 @@ const adminHeaderTimeout = 5 * time.Second
 type admin struct {
 	listener net.Listener
 	server   *http.Server
-	done     chan error
+	done     chan struct{} // closed when it has ended
 }
 
 // serveAdmin serves until close. Without an address there is none, nil.
@@ -50,9 +50,14 @@ func serveAdmin(ctx context.Context, address string, level zap.AtomicLevel, log 
 	a := &admin{
 		listener: listener,
 		server:   &http.Server{Handler: routes, ReadHeaderTimeout: adminHeaderTimeout, ErrorLog: errorLog},
-		done:     make(chan error, 1),
+		done:     make(chan struct{}),
 	}
-	go func() { a.done <- a.server.Serve(listener) }()
+	go func() {
+		defer close(a.done)
+		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the log level cannot be set any more", zap.Error(err))
+		}
+	}()
 	return a, nil
 }
 

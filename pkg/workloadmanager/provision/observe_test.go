@@ -25,11 +25,11 @@ type told struct{ all []sandbox.Happening }
 func (e *told) Tell(h sandbox.Happening) { e.all = append(e.all, h) }
 
 // observed is a world whose provisioner says what it does.
-func (w *world) observed(o provision.Options) (*prometheus.Registry, *told) {
+func (w *world) observed() (*prometheus.Registry, *told) {
 	registry, events := prometheus.NewRegistry(), &told{}
-	o.Process, o.Installation = process, installation
-	o.Metrics, o.Events = provision.NewMetrics(registry), events
-	w.p = provision.New(w.clock, zap.NewNop(), w.store, w.cluster, w.cluster.Cache(), w.cluster, w.prober, o)
+	w.p = provision.New(w.clock, zap.NewNop(), w.store, w.cluster, w.cluster.Cache(), w.cluster, w.prober, provision.Options{
+		Process: process, Installation: installation, Metrics: provision.NewMetrics(registry), Events: events,
+	})
 	return registry, events
 }
 
@@ -65,7 +65,7 @@ func TestACreateIsCountedByPathAndStep(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, w *world) {
-				registry, events := w.observed(provision.Options{})
+				registry, events := w.observed()
 				w.cluster.OnCreate(w.after(2*time.Second, ready))
 				w.prober.probe = func(context.Context) error { w.pass(time.Second); return nil }
 				r := request()
@@ -123,7 +123,7 @@ func TestACreateThatFailsSaysHow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, w *world) {
-				registry, events := w.observed(provision.Options{})
+				registry, events := w.observed()
 				c.arrange(w)
 				_, err := w.p.Create(t.Context(), direct())
 				require.Error(t, err)
@@ -150,7 +150,7 @@ func TestACreateThatFailsSaysHow(t *testing.T) {
 func TestDeletionsAreCounted(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
-		registry, _ := w.observed(provision.Options{})
+		registry, _ := w.observed()
 		s, err := w.p.Create(t.Context(), direct())
 		require.NoError(t, err)
 		require.NoError(t, w.p.Delete(t.Context(), s.ID, session.ReasonDeleted))
@@ -164,7 +164,7 @@ func TestDeletionsAreCounted(t *testing.T) {
 func TestTheStepsAreSpansOfTheCallersTrace(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
-		w.observed(provision.Options{})
+		w.observed()
 		spans := tracetest.NewSpanRecorder()
 		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 		ctx, parent := provider.Tracer("test").Start(t.Context(), "parent")

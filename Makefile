@@ -9,6 +9,7 @@ CACHE := $(or $(AGENTCUBE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentcub
 TOOLS := $(CACHE)/tools/$(shell (go env GOVERSION; cat tools/go.mod tools/go.sum) | cksum | tr ' ' '-')
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 GOFUMPT := $(TOOLS)/gofumpt
+GOTESTSUM := $(TOOLS)/gotestsum
 GREMLINS := $(TOOLS)/gremlins
 KUSTOMIZE := $(TOOLS)/kustomize
 
@@ -23,6 +24,7 @@ PLOTTER := test/bench/router/plot
 # The bound leaves room for a machine that builds the control plane first.
 CLUSTER_TESTS := /test/(cluster|e2e)(/|$$)|/test/chaos$$
 CLUSTER_TIMEOUT := 30m
+VERBOSE_TEST := $(GOTESTSUM) --format standard-verbose --
 
 # Folders with tests that patch functions (build tag gomonkey).
 PATCHED_TESTS = $(shell grep -rl --include='*_test.go' '^//go:build gomonkey$$' cmd pkg test | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
@@ -84,15 +86,16 @@ test-patched: ## Run the tests that patch functions, without inlining.
 .PHONY: test-e2e
 # One package at a time: two control planes at once would slow each other down.
 # A result is never taken from the cache, since the go command does not see the
-# programs that these tests build and start. With -v the output comes as it is
-# made, so that whoever waits sees what for.
-test-e2e: ## Run the tests on the development cluster.
+# programs that these tests build and start. The output comes as it is made, so
+# that whoever waits sees what for; what failed is said again at the end, which
+# is a long way from where it did.
+test-e2e: $(GOTESTSUM) ## Run the tests on the development cluster.
 	packages=$$(go list ./...) && \
-	go test $(RACE) -v -count 1 -p 1 -timeout $(CLUSTER_TIMEOUT) $$(echo "$$packages" | grep -E '$(CLUSTER_TESTS)' | grep -v '/test/chaos$$')
+	$(VERBOSE_TEST) $(RACE) -count 1 -p 1 -timeout $(CLUSTER_TIMEOUT) $$(echo "$$packages" | grep -E '$(CLUSTER_TESTS)' | grep -v '/test/chaos$$')
 
 .PHONY: test-chaos
-test-chaos: ## Pass two short storms, and look for the planted bugs (seven minutes).
-	go test $(RACE) -v -count 1 -timeout $(CLUSTER_TIMEOUT) ./test/chaos
+test-chaos: $(GOTESTSUM) ## Pass two short storms, and look for the planted bugs (seven minutes).
+	$(VERBOSE_TEST) $(RACE) -count 1 -timeout $(CLUSTER_TIMEOUT) ./test/chaos
 
 .PHONY: cover
 cover: ## Show how much of the store and the workload-manager the unit tests reach.
@@ -178,9 +181,10 @@ format: $(GOLANGCI_LINT) ## Format the sources.
 # half tool behind.
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(GOFUMPT): PACKAGE := mvdan.cc/gofumpt
+$(GOTESTSUM): PACKAGE := gotest.tools/gotestsum
 $(GREMLINS): PACKAGE := github.com/go-gremlins/gremlins/cmd/gremlins
 $(KUSTOMIZE): PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
-$(GOLANGCI_LINT) $(GOFUMPT) $(GREMLINS) $(KUSTOMIZE):
+$(GOLANGCI_LINT) $(GOFUMPT) $(GOTESTSUM) $(GREMLINS) $(KUSTOMIZE):
 	@echo "building $(@F) (once for these versions; golangci-lint takes minutes) …"
 	@mkdir -p $(TOOLS)/build
 	@cd tools && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(TOOLS)/build/$(@F) $(PACKAGE)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -124,7 +125,8 @@ func TestSandboxTokenIsMadeOnceAndRenewedBeforeItExpires(t *testing.T) {
 	first := token(sessionID, "u")
 	clk.Step(4 * time.Minute)
 	assert.Equal(t, first, token(sessionID, "u"), "a minute is left")
-	assert.NotEqual(t, first, token("another", "u"))
+	assert.NotEqual(t, first, token("f"+sessionID[1:], "u"))
+	assert.NotEqual(t, token("another", "u"), token("yet another", "u"), "what is no id stands for no other")
 	assert.NotEqual(t, first, token(sessionID, "v"), "a token names its own user only")
 
 	clk.Step(time.Second)
@@ -139,7 +141,7 @@ func TestTokenCacheIsBounded(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
 	s := signerWith(t, clk, keyOne())
 	for i := range cachedTokens + 1 {
-		s.tokens.Put(tokenKey{session: time.Duration(i).String()}, signedToken{})
+		s.keep(tokenKey{session: fmt.Sprintf("00000000-0000-4000-8000-%012d", i)}, "", 0)
 	}
 	assert.Equal(t, cachedTokens, s.tokens.Len())
 }

@@ -2,9 +2,12 @@ package auth
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/agentcube/agentcube/pkg/session"
 )
 
 const (
@@ -22,14 +25,38 @@ const (
 
 // tokenKey is everything a token depends on besides the time.
 type tokenKey struct {
-	// session is empty in a token for the workload-manager.
-	session, key, subject, email string
+	// session is empty if the identity says so.
+	session string
+	identity
+}
+
+// identity is what tokens of many sessions have in common: who signed, and for
+// whom.
+type identity struct {
+	key, subject, email string
+	// manager: the token is for the workload-manager, and of no session.
+	manager bool
 }
 
 // signedToken is small: a router holds one for each session in use.
 type signedToken struct {
 	text    string
 	expires int64 // unix seconds
+	*identity
+}
+
+// tokenIndex finds a token. It holds no pointer, unlike the tokenKey it stands
+// for; whether the token found is the right one is seen by its
+// identity.
+type tokenIndex struct {
+	session  session.Key
+	identity uint64
+}
+
+// index returns false if no token of that key can be kept.
+func (s *Signer) index(k tokenKey) (tokenIndex, bool) {
+	id, valid := session.KeyOf(k.session)
+	return tokenIndex{session: id, identity: maphash.Comparable(s.seed, k.identity)}, valid || k.manager
 }
 
 // SandboxAuthorization is the Authorization, a bearer token, for the sandbox
@@ -42,7 +69,7 @@ type signedToken struct {
 // process never held the key.
 func (s *Signer) SandboxAuthorization(sessionID, keyID string, user Principal) (string, error) {
 	return s.token(keyID, tokenKey{
-		session: sessionID, subject: user.Subject, email: user.Email,
+		session: sessionID, identity: identity{subject: user.Subject, email: user.Email},
 	}, func(k tokenKey, c jwt.MapClaims) {
 		c["session_id"] = k.session
 		if k.subject != "" {
@@ -57,7 +84,7 @@ func (s *Signer) SandboxAuthorization(sessionID, keyID string, user Principal) (
 // IdentityToken tells the workload-manager who the owner of a session is.
 // Errors: ErrNoKey.
 func (s *Signer) IdentityToken(owner string) (string, error) {
-	return s.token("", tokenKey{subject: owner},
+	return s.token("", tokenKey{identity: identity{subject: owner, manager: true}},
 		func(k tokenKey, c jwt.MapClaims) { c["sub"] = k.subject })
 }
 
@@ -72,7 +99,7 @@ func (s *Signer) token(keyID string, k tokenKey, claim func(tokenKey, jwt.MapCla
 	if text, ok := s.cached(k); ok {
 		return text, nil
 	}
-	signed, err, _ := s.signing.Do(fmt.Sprintf("%q", k), func() (any, error) {
+	signed, err, _ := s.signing.Do(fmt.Sprintf("%q %t", []string{k.session, k.key, k.subject, k.email}, k.manager), func() (any, error) {
 		if text, ok := s.cached(k); ok {
 			return text, nil // made since the look above
 		}
@@ -98,18 +125,47 @@ func (s *Signer) sign(key signingKey, k tokenKey, claim func(tokenKey, jwt.MapCl
 	if k.session != "" {
 		text = bearerPrefix + text // as it is sent, so that no request puts it together
 	}
-	s.tokensMu.Lock()
-	defer s.tokensMu.Unlock()
-	s.tokens.Put(k, signedToken{text: text, expires: expires})
+	s.keep(k, text, expires)
 	return text, nil
 }
 
+// keep remembers a token, in the place of an earlier one.
+func (s *Signer) keep(k tokenKey, text string, expires int64) {
+	index, ok := s.index(k)
+	if !ok {
+		return
+	}
+	s.tokensMu.Lock()
+	defer s.tokensMu.Unlock()
+	s.tokens.Put(index, signedToken{text: text, expires: expires, identity: s.shared(k.identity)})
+}
+
 func (s *Signer) cached(k tokenKey) (string, bool) {
+	index, ok := s.index(k)
+	if !ok {
+		return "", false
+	}
 	s.tokensMu.RLock()
-	token, ok := s.tokens.Get(k)
+	token, ok := s.tokens.Get(index)
 	s.tokensMu.RUnlock()
-	if !ok || time.Unix(token.expires, 0).Sub(s.clk.Now()) < tokenRenewal {
+	if !ok || *token.identity != k.identity || time.Unix(token.expires, 0).Sub(s.clk.Now()) < tokenRenewal {
 		return "", false
 	}
 	return token.text, true
+}
+
+// maxIdentities bounds those that tokens share.
+const maxIdentities = 10_000
+
+// shared returns an identity that is equal, and the same one for many tokens.
+// tokensMu is held.
+func (s *Signer) shared(i identity) *identity {
+	if known := s.identities[i]; known != nil {
+		return known
+	}
+	if len(s.identities) >= maxIdentities {
+		clear(s.identities)
+	}
+	s.identities[i] = &i
+	return &i
 }

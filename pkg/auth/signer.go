@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -43,9 +44,11 @@ type Signer struct {
 	// keys by id, the current one and its predecessors; guarded by mu.
 	keys map[string]signingKey
 
-	tokensMu sync.RWMutex
-	tokens   *sieve.Map[tokenKey, signedToken] // guarded by tokensMu
-	signing  singleflight.Group
+	seed       maphash.Seed
+	tokensMu   sync.RWMutex // guards what follows
+	tokens     *sieve.Map[tokenIndex, signedToken]
+	identities map[identity]*identity
+	signing    singleflight.Group
 }
 
 // NewSigner makes a Signer that holds no key until Run has found or made one
@@ -53,7 +56,8 @@ type Signer struct {
 func NewSigner(clk clock.WithTicker, client kubernetes.Interface, namespace string, log *zap.Logger) *Signer {
 	return &Signer{
 		clk: clk, client: client, namespace: namespace, log: log,
-		keys: map[string]signingKey{}, tokens: sieve.New[tokenKey, signedToken](cachedTokens),
+		keys: map[string]signingKey{}, seed: maphash.MakeSeed(),
+		tokens: sieve.New[tokenIndex, signedToken](cachedTokens), identities: map[identity]*identity{},
 	}
 }
 

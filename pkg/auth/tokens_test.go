@@ -26,10 +26,11 @@ func TestTokensOfAHundredThousandSessionsTakeLittleMemory(t *testing.T) { //noli
 	const many = 100_000
 	before := heap()
 	for i := range many {
-		k := tokenKey{session: fmt.Sprintf("%036d", i), key: "0123456789abcdef"}
-		s.tokens.Put(k, signedToken{text: strings.Clone(text)})
+		k := tokenKey{session: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), identity: identity{key: "0123456789abcdef"}}
+		s.keep(k, strings.Clone(text), 0)
 	}
 	grown := heap() - before
+	require.Equal(t, many, s.tokens.Len()-1)
 	t.Logf("%d tokens of %d bytes take %d MB", many, len(text), grown>>20)
 	assert.Less(t, grown, int64(100<<20))
 	runtime.KeepAlive(s)

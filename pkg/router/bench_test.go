@@ -109,7 +109,7 @@ var token = strings.Repeat("x", 600)
 // bareProxy is what Go offers, with the router's transport and buffers.
 func bareProxy(endpoint string, wire http.RoundTripper) http.Handler {
 	if wire == nil {
-		wire = newTransports(Options{DialTimeout: defaultDialTimeout}, newConnections())
+		wire, _ = Wire(Options{})
 	}
 	target := &url.URL{Scheme: "http", Host: endpoint}
 	return &httputil.ReverseProxy{

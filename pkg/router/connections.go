@@ -48,7 +48,7 @@ type sandboxConn struct {
 
 // dialer makes a dial known to the connections, from its beginning: a session
 // may leave meanwhile.
-func (c *connections) dialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func (c *connections) dialer(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		x := exchangeOf(ctx)
 		if x == nil {

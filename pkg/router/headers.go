@@ -86,13 +86,21 @@ func setForwarded(in *http.Request, out http.Header, trusted bool) {
 
 // isForwarding reports a header in which proxies say for whom they forward.
 func isForwarding(name string) bool {
+	if !begins(name, 'F') && !begins(name, 'X') {
+		return false // as most names: to fold one takes time
+	}
 	name = folded(name)
 	return name == forwarded || strings.HasPrefix(name, "X-Forwarded-")
 }
 
 // isIdentity reports the header by which the workload-manager knows owners.
 func isIdentity(name string) bool {
-	return folded(name) == headerUserIdentity
+	return begins(name, 'X') && folded(name) == headerUserIdentity
+}
+
+// begins reports whether a name begins with a letter, in either case.
+func begins(name string, letter byte) bool {
+	return name != "" && name[0]&^0x20 == letter
 }
 
 // folded is the name as applications behind CGI-like interfaces see it, where

@@ -68,27 +68,31 @@ func cutName(path string) (name, rest string, ok bool) {
 
 // rawTarget returns path and query as they stand in the request line; marked
 // reports a question mark. A request line with a whole URL (as proxies get
-// it) has been taken apart by net/http.
+// it) has been taken apart by net/http. A space, which HTTP/2 has room for,
+// would end the target in a request line, and is escaped.
 func rawTarget(r *http.Request) (path, query string, marked bool) {
 	if strings.HasPrefix(r.RequestURI, "/") {
-		return strings.Cut(r.RequestURI, "?")
+		target := r.RequestURI
+		if strings.Contains(target, " ") {
+			target = strings.ReplaceAll(target, " ", "%20")
+		}
+		return strings.Cut(target, "?")
 	}
 	return r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery || r.URL.RawQuery != ""
 }
 
-// setTarget makes u a URL whose request line has path and query byte for byte.
+// setTarget makes u a URL whose request line has path and query byte for byte:
+// an opaque one, since net/url would escape what the client left bare ("|",
+// UTF-8).
 func setTarget(u *url.URL, to destination, path, query string, marked bool) {
-	*u = url.URL{Scheme: to.scheme, Host: to.endpoint, RawQuery: query, ForceQuery: marked}
-	decoded, err := url.PathUnescape(path)
-	u.Path, u.RawPath = decoded, path
-	if err == nil && u.EscapedPath() == path {
+	*u = url.URL{Scheme: to.scheme, Host: to.endpoint, Opaque: path, RawQuery: query, ForceQuery: marked}
+	if !strings.HasPrefix(path, "//") {
 		return
 	}
-	// net/url would escape what the client left bare ("|", UTF-8). An opaque
-	// URL is sent as it is, except that it may not begin with two slashes:
-	// then the request line has to name the host too.
-	u.Opaque = path
-	if strings.HasPrefix(path, "//") {
-		u.Opaque = "//" + to.endpoint + path
+	// What is opaque may not begin with two slashes.
+	decoded, err := url.PathUnescape(path)
+	u.Opaque, u.Path, u.RawPath = "", decoded, path
+	if err != nil || u.EscapedPath() != path {
+		u.Opaque = "//" + to.endpoint + path // the request line has to name the host too
 	}
 }

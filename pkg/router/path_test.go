@@ -96,6 +96,21 @@ func TestAWholeURLInTheRequestLineIsRouted(t *testing.T) {
 	assert.Equal(t, "/a%2Fb?c", s.last(t).RequestURI)
 }
 
+func TestASpaceInAnHTTP2TargetIsEscaped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := newSandbox(t, nil)
+	req := r.request(http.MethodGet, echoPath+"/x", r.ready(s.endpoint()), nil)
+	req.URL.Opaque, req.URL.RawQuery = echoPath+"/a b HTTP/1.1", "c d"
+
+	res, err := h2(t).Do(req)
+
+	require.NoError(t, err)
+	_ = res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, "/a%20b%20HTTP/1.1?c%20d", s.last(t).RequestURI)
+}
+
 func TestTheMissingSlashIsAdded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -127,6 +127,7 @@ type Router struct {
 	changes *changes
 	conns   *connections
 	counts  *counts
+	idle    *idleConns
 	proxy   *httputil.ReverseProxy
 }
 
@@ -149,7 +150,9 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		conns:        newConnections(),
 		counts:       newCounts(),
 	}
-	rt.proxy = rt.newProxy(newTransports(opts, rt.conns))
+	wire := newTransports(clk, opts, rt.conns)
+	rt.idle = wire.direct.idle
+	rt.proxy = rt.newProxy(wire)
 	return rt
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -34,30 +36,44 @@ var keepAlive = net.KeepAliveConfig{
 // transports are the ways of speaking to a sandbox. Connections are pooled by
 // address, so a session that moved never meets one to its old address.
 type transports struct {
-	// http1 speaks HTTP/1.1, with and without TLS.
+	// direct speaks HTTP/1.1 for short requests.
+	direct *direct
+	// http1 speaks HTTP/1.1 for all others, with and without TLS.
 	http1 *http.Transport
 	// http2 speaks HTTP/2 for gRPC: in the clear, or over TLS if the sandbox
 	// agrees to it.
 	http2 *http.Transport
 }
 
-func newTransports(opts Options, conns *connections) *transports {
+func newTransports(clk clock.PassiveClock, opts Options, conns *connections) *transports {
 	var one, two http.Protocols
 	one.SetHTTP1(true)
 	two.SetHTTP2(true)
 	two.SetUnencryptedHTTP2(true)
-	return &transports{http1: newTransport(opts, conns, &one), http2: newTransport(opts, conns, &two)}
+	dial := conns.dialer(dialer(opts.DialTimeout))
+	return &transports{
+		direct: &direct{dial: dial, responseTimeout: opts.ResponseTimeout, idle: newIdleConns(clk)},
+		http1:  newTransport(opts, dial, &one),
+		http2:  newTransport(opts, dial, &two),
+	}
 }
 
-func newTransport(opts Options, conns *connections, protocols *http.Protocols) *http.Transport {
-	d := &net.Dialer{KeepAliveConfig: keepAlive}
+// dialFunc is what a http.Transport dials with.
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func dialer(timeout time.Duration) dialFunc {
+	d := net.Dialer{KeepAliveConfig: keepAlive}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		attempt := d
+		attempt.Timeout = dialTimeout(ctx, timeout)
+		return attempt.DialContext(ctx, network, addr)
+	}
+}
+
+func newTransport(opts Options, dial dialFunc, protocols *http.Protocols) *http.Transport {
 	return &http.Transport{
-		DialContext: conns.dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			attempt := *d
-			attempt.Timeout = dialTimeout(ctx, opts.DialTimeout)
-			return attempt.DialContext(ctx, network, addr)
-		}),
-		Protocols: protocols,
+		DialContext: dial,
+		Protocols:   protocols,
 		TLSClientConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            opts.SandboxCAs,
@@ -77,10 +93,14 @@ func newTransport(opts Options, conns *connections, protocols *http.Protocols) *
 
 // RoundTrip picks the transport for one request.
 func (t *transports) RoundTrip(r *http.Request) (*http.Response, error) {
-	if isGRPC(r) {
+	switch {
+	case isGRPC(r):
 		return t.http2.RoundTrip(r)
+	case t.direct.serves(r):
+		return t.direct.RoundTrip(r)
+	default:
+		return t.http1.RoundTrip(r)
 	}
-	return t.http1.RoundTrip(r)
 }
 
 // isGRPC reports a request that came by HTTP/2 (the copy keeps the client's

@@ -72,11 +72,14 @@ func (w *waiting) of(found map[string][]*wait) {
 // Run looks at the sessions whose row has changed (Leave). Requests that wait
 // for a sandbox which, by the store, is gone are ended, and connections to it
 // closed. Since a change may be missed it also looks at all requests that have
-// waited for a dial timeout, as often as that. It returns nil when ctx ends.
+// waited for a dial timeout, as often as that. It closes connections that were
+// idle for too long. It returns nil when ctx ends.
 func (rt *Router) Run(ctx context.Context) error {
 	period := rt.opts.DialTimeout
 	ticker := rt.clock.NewTicker(period)
 	defer ticker.Stop()
+	expiry := rt.clock.NewTicker(idleConnTimeout / 4)
+	defer expiry.Stop()
 	for {
 		doubtful := map[string][]*wait{}
 		select {
@@ -84,6 +87,8 @@ func (rt *Router) Run(ctx context.Context) error {
 			return nil
 		case <-rt.changes.some:
 			rt.changed(doubtful)
+		case <-expiry.C():
+			rt.idle.expire()
 		case <-ticker.C():
 			rt.waiting.since(rt.clock.Now().Add(-period), doubtful)
 		}

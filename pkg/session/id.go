@@ -24,3 +24,39 @@ func ValidID(id string) bool {
 	}
 	return true
 }
+
+// Key is an id as 16 bytes. In the keys of a large map it costs the garbage
+// collector nothing.
+type Key [16]byte
+
+// KeyOf returns the key of an id; false if the id is not valid.
+func KeyOf(id string) (Key, bool) {
+	var key Key
+	if len(id) != IDLength || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return key, false
+	}
+	at := 0
+	for i := range key {
+		if at == 8 || at == 13 || at == 18 || at == 23 {
+			at++
+		}
+		hi, lo := nibbles[id[at]], nibbles[id[at+1]]
+		if hi|lo > 0xf {
+			return Key{}, false
+		}
+		key[i] = hi<<4 | lo
+		at += 2
+	}
+	return key, true
+}
+
+// nibbles are the values of lower-case hexadecimal digits, 0xff for all else.
+var nibbles = func() (table [256]byte) {
+	for i := range table {
+		table[i] = 0xff
+	}
+	for i, digit := range []byte("0123456789abcdef") {
+		table[digit] = byte(i)
+	}
+	return table
+}()

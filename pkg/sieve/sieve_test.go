@@ -102,12 +102,12 @@ func TestReadersShareALock(t *testing.T) {
 	wg.Wait()
 }
 
-// keys walks the ring, and checks it against the map.
+// keys walks the list, and checks it against the map.
 func keys[K comparable, V any](m *Map[K, V]) []K {
 	var all []K
-	for e := m.root.next; e != &m.root; e = e.next {
-		if m.entries[e.key] == e {
-			all = append(all, e.key)
+	for n := m.newest; n != none; n = m.at(n).older {
+		if known, ok := m.numbers[m.at(n).key]; ok && known == n {
+			all = append(all, m.at(n).key)
 		}
 	}
 	return all

@@ -319,3 +319,38 @@ func TestAStoreThatIsConnectedCanBeRead(t *testing.T) {
 	_, err := r.Get(t.Context(), sessiontest.ID(1))
 	require.ErrorIs(t, err, session.ErrNotFound)
 }
+
+func TestAServerThatReadsItsDataIsNotConnectedYet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := ownReal(t, "--dir", dir)
+	r := open(t, Config{Addrs: []string{first.addr}})
+	f := follow(t, r)
+	f.until("connected")
+	const many = 3000 // a millisecond each
+	_, err := r.client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range many {
+			p.Set(t.Context(), "session:"+sessiontest.ID(i), fmt.Sprint(i), 0)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, r.client.Save(t.Context()).Err())
+	first.stop()
+	f.until("lost")
+
+	require.NoError(t, os.MkdirAll(filepath.Dir(first.addr), 0o700))
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(first.addr)) })
+	ownReal(t, "--unixsocket", first.addr, "--dir", dir,
+		"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+	other := redis.NewClient(&redis.Options{Network: "unix", Addr: first.addr, MaxRetries: -1})
+	t.Cleanup(func() { _ = other.Close() })
+	require.Eventually(t, func() bool {
+		err := other.Ping(t.Context()).Err()
+		return err != nil && hasCode(err, "LOADING")
+	}, 20*time.Second, time.Millisecond)
+	f.until("connected")
+	row, err := r.client.Get(t.Context(), "session:"+sessiontest.ID(many-1)).Result()
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprint(many-1), row)
+}

@@ -1,13 +1,18 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/agentcube/agentcube/pkg/api"
 )
@@ -76,29 +81,49 @@ func deletedFailed(t *testing.T, e *env, w way) {
 	e.deletes(t, m.id)
 }
 
-// The rows of sessions whose object is deleted go by themselves. Put back,
-// they stand for those whose event was lost.
+// The rows of sessions whose object is deleted go by themselves. A row that
+// another session's has become, which no event speaks of, stands for one whose
+// event was lost.
 
 func deletedTwice(t *testing.T, e *env, w way) {
 	m := w.make(t, e)
-	e.holdBack(t, w.objects(e), m.object)
-	putBack := e.snapshot(t, m.id)
-	e.deleteObject(t, w, m)
-	e.gone(t, m.id)
-	putBack()
+	kept := e.snapshot(t, m.id)
+	twin := e.unlabelledTwin(t, w.objects(e), m.object)
 	e.deletes(t, m.id)
-	object, err := e.client.Resource(w.objects(e)).Namespace(e.namespace).Get(t.Context(), m.object, metav1.GetOptions{})
+	id := uuid.NewString()
+	objects := e.client.Resource(w.objects(e)).Namespace(e.namespace)
+	require.NoError(t, objects.Delete(t.Context(), twin.GetName(), metav1.DeleteOptions{}))
+	kept.putBack(t, m.id, id, kept.uid, string(twin.GetUID()), m.object, twin.GetName())
+	e.deletes(t, id)
+	object, err := objects.Get(t.Context(), twin.GetName(), metav1.GetOptions{})
 	require.NoError(t, err, "the finalizer is not ours to remove")
 	assert.NotNil(t, object.GetDeletionTimestamp())
 }
 
 func deletedGone(t *testing.T, e *env, w way) {
 	m := w.make(t, e)
-	putBack := e.snapshot(t, m.id)
+	kept := e.snapshot(t, m.id)
 	e.deleteObject(t, w, m)
 	e.gone(t, m.id)
-	putBack()
-	e.deletes(t, m.id)
+	id := uuid.NewString()
+	kept.putBack(t, m.id, id)
+	e.deletes(t, id)
+}
+
+// unlabelledTwin makes a copy of an object that nobody takes for a session's,
+// and that stays when it is deleted.
+func (e *env) unlabelledTwin(t *testing.T, resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	t.Helper()
+	objects := e.client.Resource(resource).Namespace(e.namespace)
+	object, err := objects.Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	twin := &unstructured.Unstructured{Object: map[string]any{"spec": object.Object["spec"]}}
+	twin.SetGroupVersionKind(object.GroupVersionKind())
+	twin.SetName(name + "-twin")
+	twin, err = objects.Create(t.Context(), twin, metav1.CreateOptions{})
+	require.NoError(t, err)
+	e.holdBack(t, resource, twin.GetName())
+	return twin
 }
 
 func (e *env) deleteObject(t *testing.T, w way, m made) {
@@ -107,26 +132,43 @@ func (e *env) deleteObject(t *testing.T, w way, m made) {
 		Delete(t.Context(), m.object, metav1.DeleteOptions{}))
 }
 
-// snapshot reads a session's row and index entries, and returns how to put
-// them back.
-func (e *env) snapshot(t *testing.T, id string) (putBack func()) {
+// kept is what the store says of a session.
+type kept struct {
+	redis redis.UniversalClient
+	row   string
+	// uid of the object.
+	uid     string
+	entries map[string]float64
+}
+
+// snapshot reads a session's row and index entries.
+func (e *env) snapshot(t *testing.T, id string) kept {
 	t.Helper()
 	row, err := e.redis.Get(t.Context(), "session:"+id).Result()
 	require.NoError(t, err)
-	entries := map[string]float64{}
+	var object struct {
+		UID string `json:"objectUid"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(row), &object))
+	k := kept{redis: e.redis, row: row, uid: object.UID, entries: map[string]float64{}}
 	for _, key := range e.indexed(t, id) {
-		entries[key], err = e.redis.ZScore(t.Context(), key, id).Result()
+		k.entries[key], err = e.redis.ZScore(t.Context(), key, id).Result()
 		require.NoError(t, err)
 	}
-	return func() {
-		t.Helper()
-		_, err := e.redis.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-			p.Set(t.Context(), "session:"+id, row, 0)
-			for key, score := range entries {
-				p.ZAdd(t.Context(), key, redis.Z{Score: score, Member: id})
-			}
-			return nil
-		})
-		require.NoError(t, err)
-	}
+	return k
+}
+
+// putBack writes the row and its entries again, with the replacements, of
+// which the first is that of the id.
+func (k kept) putBack(t *testing.T, id, as string, more ...string) {
+	t.Helper()
+	row := strings.NewReplacer(append([]string{id, as}, more...)...).Replace(k.row)
+	_, err := k.redis.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.Set(t.Context(), "session:"+as, row, 0)
+		for key, score := range k.entries {
+			p.ZAdd(t.Context(), key, redis.Z{Score: score, Member: as})
+		}
+		return nil
+	})
+	require.NoError(t, err)
 }

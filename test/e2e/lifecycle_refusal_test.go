@@ -174,11 +174,11 @@ func placeholderLate(t *testing.T, e *env) {
 	}))
 	create := e.begin(t, cold, "echo")
 	id := sessionID(next(t, objects))
-	putBack := e.snapshot(t, id)
+	kept := e.snapshot(t, id)
 	close(release)
 	fails(t, create.wait(t), http.StatusUnprocessableEntity, api.CodeRejectedByCluster)
 	e.gone(t, id)
-	putBack()
+	kept.putBack(t, id, id)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		row, ok := e.row(t, id)
 		assert.False(c, ok, "%v in %v", row, e.indexed(t, id))

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/session"
 )
 
 // state of the connection on which the store tells of changes.
@@ -100,7 +102,9 @@ func (c *Cache) Changed(ids []string) {
 	c.counts.invalidations.Add(uint64(len(ids)))
 	c.mu.Lock()
 	for _, id := range ids {
-		c.rows.Delete(id)
+		if key, ok := session.KeyOf(id); ok {
+			c.rows.Delete(key)
+		}
 		delete(c.reads, id) // see end
 	}
 	c.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,7 +102,7 @@ type Cache struct {
 	counts counts
 
 	mu   sync.RWMutex // guards what follows
-	rows *sieve.Map[string, *session.Route]
+	rows *sieve.Map[session.Key, *session.Route]
 	// words are strings that many rows have in common.
 	words map[string]string
 	// reads are under way, by id.
@@ -124,7 +125,7 @@ func New(clk clock.PassiveClock, store Store, opts Options, log *zap.Logger) *Ca
 	opts = opts.withDefaults()
 	return &Cache{
 		clock: clk, store: store, opts: opts, log: log,
-		rows:  sieve.New[string, *session.Route](opts.MaxRows),
+		rows:  sieve.New[session.Key, *session.Route](opts.MaxRows),
 		words: map[string]string{}, reads: map[string]*read{},
 	}
 }
@@ -133,11 +134,12 @@ func New(clk clock.PassiveClock, store Store, opts Options, log *zap.Logger) *Ca
 // fresh, or where it is all there is. Errors are those of Store.Get, and
 // session.ErrUnavailable at once when the store is known not to answer.
 func (c *Cache) Get(ctx context.Context, id string) (*session.Route, error) {
+	key, valid := session.KeyOf(id)
 	c.mu.RLock()
-	row, ok := c.rows.Get(id)
+	row, ok := c.rows.Get(key)
 	use := c.link.use(c.clock.Now(), c.opts)
 	c.mu.RUnlock()
-	if ok && use {
+	if valid && ok && use {
 		c.counts.hits.Add(1)
 		return row, nil
 	}
@@ -160,7 +162,11 @@ func (c *Cache) last(id string) *session.Route {
 	if c.clock.Since(c.link.proved) >= c.opts.MaxStaleness {
 		return nil
 	}
-	row, _ := c.rows.Get(id)
+	key, valid := session.KeyOf(id)
+	if !valid {
+		return nil
+	}
+	row, _ := c.rows.Get(key)
 	return row
 }
 
@@ -203,6 +209,7 @@ func (c *Cache) begin(id string) (*read, uint64) {
 
 // end keeps what was read, unless the row may have changed since it was.
 func (c *Cache) end(id string, r *read, era uint64, row *session.Route, err error) {
+	key, valid := session.KeyOf(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	unchanged := c.reads[id] == r
@@ -210,11 +217,11 @@ func (c *Cache) end(id string, r *read, era uint64, row *session.Route, err erro
 		delete(c.reads, id)
 	}
 	switch {
-	case era != c.era:
+	case era != c.era, !valid:
 	case err != nil && answered(err):
-		c.rows.Delete(id)
+		c.rows.Delete(key)
 	case err == nil && unchanged && c.link.keeps() && small(row):
-		c.rows.Put(c.compact(row))
+		c.rows.Put(key, c.compact(row))
 	}
 }
 
@@ -239,23 +246,47 @@ func small(r *session.Route) bool {
 // maxWords bounds the strings that are shared.
 const maxWords = 10_000
 
+// kept is a row in one piece, if it has one entry point, as almost all have.
+type kept struct {
+	route session.Route
+	point [1]session.EntryPoint
+}
+
 // compact is a copy that shares its words with other rows, and holds on to
-// nothing else. mu is held.
-func (c *Cache) compact(r *session.Route) (string, *session.Route) {
-	kept := *r
-	kept.ID = string([]byte(r.ID)) // it may be part of a request's line
+// nothing else. It is few objects, since the garbage collector has to look at
+// each. mu is held.
+func (c *Cache) compact(r *session.Route) *session.Route {
+	k := &kept{route: *r}
+	points := append(k.point[:0], r.EntryPoints...)
+	texts := append(make([]*string, 0, 2), &k.route.ID)
+	for i := range points {
+		p := &points[i]
+		p.Path, p.Protocol = c.word(p.Path), c.word(p.Protocol)
+		texts = append(texts, &p.Endpoint)
+	}
+	join(texts)
+	k.route.EntryPoints = points
 	for _, word := range []*string{
-		&kept.Workload.Kind, &kept.Workload.Namespace, &kept.Workload.Name,
-		&kept.AuthMode, &kept.KeyID, (*string)(&kept.State), &kept.OwnerID,
+		&k.route.Workload.Kind, &k.route.Workload.Namespace, &k.route.Workload.Name,
+		&k.route.AuthMode, &k.route.KeyID, (*string)(&k.route.State), &k.route.OwnerID,
 	} {
 		*word = c.word(*word)
 	}
-	kept.EntryPoints = append([]session.EntryPoint(nil), r.EntryPoints...)
-	for i := range kept.EntryPoints {
-		p := &kept.EntryPoints[i]
-		p.Path, p.Protocol = c.word(p.Path), c.word(p.Protocol)
+	return &k.route
+}
+
+// join makes the texts, which may be parts of a request or a row, parts of one
+// text of their own.
+func join(texts []*string) {
+	var all strings.Builder
+	for _, text := range texts {
+		all.WriteString(*text)
 	}
-	return kept.ID, &kept
+	rest := all.String()
+	for _, text := range texts {
+		n := len(*text)
+		*text, rest = rest[:n], rest[n:]
+	}
 }
 
 func (c *Cache) word(w string) string {

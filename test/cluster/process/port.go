@@ -61,9 +61,13 @@ func (p *Port) String() string { return strconv.Itoa(p.number) }
 // Address returns the port on 127.0.0.1, as host:port.
 func (p *Port) Address() string { return net.JoinHostPort("127.0.0.1", p.String()) }
 
-// Release gives the port back. Closing the file ends the lock; the file itself
-// stays, since removing it would let two owners lock two files of one name.
-func (p *Port) Release() { p.lock.Close() }
+// Release gives the port back. The file stays, since removing it would let two
+// owners lock two files of one name. To close it would not end the lock at once:
+// a process that is being started has the file too, until it runs its program.
+func (p *Port) Release() {
+	_ = syscall.Flock(int(p.lock.Fd()), syscall.LOCK_UN) // closing it ends the lock as well, if later
+	_ = p.lock.Close()
+}
 
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -78,8 +82,12 @@ func lockFile(path string) (*os.File, error) {
 }
 
 // free listens on all addresses for a moment: a program that wants to listen on
-// all of them is in the way of one that wants a single one, and the reverse.
+// all of them is in the way of one that wants a single one, and the reverse. No
+// process may be started meanwhile: it would have the port until it runs its
+// program.
 func free(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 	if err != nil {
 		return false

@@ -144,6 +144,7 @@ func (a *app) newRouter() (*router.Router, error) {
 	}
 	deps := router.Dependencies{
 		Store:    a.rows,
+		Endings:  a.store,
 		Creator:  router.NewManager(a.tracing.Transport("workload-manager", manager), a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
 		Signer:   a.signer,
 		Activity: a.activity,

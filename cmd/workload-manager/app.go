@@ -28,6 +28,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/telemetry"
 	"github.com/agentcube/agentcube/pkg/workload"
 	"github.com/agentcube/agentcube/pkg/workloadmanager"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/changes"
 )
 
 // clients are the ways to the API server.
@@ -54,6 +55,7 @@ type app struct {
 	lister   *workload.Lister
 	store    *store.Redis
 	sessions *lateSessions
+	changes  *changes.Hub
 	server   *httpserver.Server
 
 	// onBack is called when the store answers again after it did not.
@@ -80,7 +82,7 @@ func Run(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger, onLis
 
 // newApp builds everything and opens the listener. Nothing runs yet.
 func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManager, log *zap.Logger) (*app, error) {
-	a := &app{cfg: cfg, log: log, clock: clk, process: processID(), sessions: newLateSessions()}
+	a := &app{cfg: cfg, log: log, clock: clk, process: processID(), sessions: newLateSessions(), changes: changes.New()}
 	a.registry = telemetry.NewRegistry("workload-manager", telemetry.ReadBuild())
 	a.metrics = newMetrics(clk, a.registry)
 	var err error
@@ -128,6 +130,7 @@ func (a *app) listen(ctx context.Context) error {
 		Addr: fmt.Sprintf(":%d", a.cfg.Port),
 		Handler: workloadmanager.New(workloadmanager.Config{
 			Clock: a.clock, Log: a.log, Sessions: a.sessions, Templates: a.lister, Identity: a.verifier,
+			Rows: a.store, Changes: a.changes,
 			Health:           a.health,
 			Metrics:          telemetry.MetricsHandler(a.registry),
 			Requests:         a.metrics.requests,
@@ -157,8 +160,9 @@ func (a *app) listen(ctx context.Context) error {
 // that it is starting; 3. the store is waited for; 4. ready. 5. agent-sandbox
 // is waited for behind that: creates answer 503 meanwhile.
 //
-// Stop, in the reverse order of who needs whom: 1. readiness fails, and after
-// a delay HTTP drains, creates under way included; 2. the work stops: the
+// Stop, in the reverse order of who needs whom: 1. readiness fails, reads that
+// wait for a change are answered, and after a delay HTTP drains, creates under
+// way included; 2. the work stops: the
 // collector, the elector and the syncs, then the undos that outlived their
 // requests; 3. the watches stop, which all of these need, and the heartbeat,
 // without which another replica would take over what is still being undone;
@@ -178,7 +182,10 @@ func (a *app) run(ctx context.Context) error {
 	work := &group{failed: stop}
 	support.Go(func() error { return a.verifier.Run(supportCtx) })
 	support.Go(func() error { return a.lister.Run(supportCtx) })
+	support.Go(func() error { return a.follow(supportCtx) })
 	work.Go(func() error { return a.startWork(workCtx, supportCtx, support) })
+	keepWaits := context.AfterFunc(ctx, a.changes.Close)
+	defer keepWaits()
 
 	serveErr := a.server.Run(ctx) // stop 1
 	stopWork()                    // stop 2

@@ -21,7 +21,7 @@ const crashVariable = "AGENTCUBE_CRASH_AT"
 // and every call to the API server, that the work on sessions makes.
 var (
 	storeCalls   = []string{"Create", "Update", "End", "Remove", "Postpone", "Index"}
-	clusterCalls = []string{"Create", "Get", "Delete", "SandboxUID", "SetSessionLabel"}
+	clusterCalls = []string{"Create", "Get", "Delete", "SandboxUID", "SetSessionLabel", "SetLifetimes"}
 )
 
 // crashPoints are the names of all points.

@@ -36,3 +36,7 @@ func (c *crashingCluster) SandboxUID(ctx context.Context, namespace, name string
 func (c *crashingCluster) SetSessionLabel(ctx context.Context, ref session.ObjectRef, sessionID string) error {
 	return aroundErr("cluster.SetSessionLabel", func() error { return c.Client.SetSessionLabel(ctx, ref, sessionID) })
 }
+
+func (c *crashingCluster) SetLifetimes(ctx context.Context, ref session.ObjectRef, version string, l sandbox.Lifetimes) error {
+	return aroundErr("cluster.SetLifetimes", func() error { return c.Client.SetLifetimes(ctx, ref, version, l) })
+}

@@ -58,6 +58,15 @@ func (l *lateSessions) Create(ctx context.Context, r provision.Request) (session
 	return p.Create(ctx, r)
 }
 
+// Change implements workloadmanager.Sessions.
+func (l *lateSessions) Change(ctx context.Context, id string, c session.Change) (session.Session, error) {
+	p, err := l.get()
+	if err != nil {
+		return session.Session{}, err
+	}
+	return p.Change(ctx, id, c)
+}
+
 // Delete implements workloadmanager.Sessions.
 func (l *lateSessions) Delete(ctx context.Context, id, reason string) error {
 	p, err := l.get()

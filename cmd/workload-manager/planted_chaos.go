@@ -35,11 +35,14 @@ const (
 	bugIgnoresDeletions = "reconcile-ignores-deletions"
 	// A deletion by name takes whatever object bears it.
 	bugDeleteWithoutUID = "delete-without-uid"
+	// A change of lifetimes does not reach the object.
+	bugChangeForgets = "change-forgets-object"
 )
 
 var plantedBugs = []string{
 	bugPurgeWithoutUID, bugUndoForgets, bugCommitWithoutToken, bugRemoveForgetsIndex, bugRefreshKeepsAddress,
 	bugDeleteOnlyRow, bugCollectorIgnoresActivity, bugRowAfterObject, bugIgnoresDeletions, bugDeleteWithoutUID,
+	bugChangeForgets,
 }
 
 var planted = func() string {

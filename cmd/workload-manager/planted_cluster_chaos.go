@@ -38,6 +38,13 @@ func (p *plantedCluster) Delete(ctx context.Context, ref session.ObjectRef) erro
 	return p.crashingCluster.Delete(ctx, ref)
 }
 
+func (p *plantedCluster) SetLifetimes(ctx context.Context, ref session.ObjectRef, version string, l sandbox.Lifetimes) error {
+	if planted == bugChangeForgets {
+		return nil
+	}
+	return p.crashingCluster.SetLifetimes(ctx, ref, version, l)
+}
+
 // remover is the part of the store that a purge needs.
 type remover interface {
 	Remove(ctx context.Context, id string, guard func(session.Session) error) error

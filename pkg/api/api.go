@@ -71,14 +71,19 @@ type Status struct {
 
 // Error is the body of every error of the workload-manager.
 type Error struct {
-	Message   string `json:"message"`
-	Code      string `json:"code"`
+	Message string `json:"message"`
+	Code    string `json:"code"`
+	// Reason why a session ended that is not found. Absent: unknown, or not
+	// the caller's affair.
+	Reason    string `json:"reason,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
 }
 
 // RouterError is the body of every error of the router's own.
 type RouterError struct {
-	Error     string `json:"error"`
-	Code      string `json:"code"`
+	Error string `json:"error"`
+	Code  string `json:"code"`
+	// Reason is that of Error.
+	Reason    string `json:"reason,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
 }

@@ -87,7 +87,7 @@ func benchRouterWith(tb testing.TB, endpoint string, wire http.RoundTripper, obs
 	cache.Connected(clk.Now(), true)
 	health := httpserver.NewHealth(clk, log)
 	rt := New(clk, Dependencies{
-		Store: cache, Creator: &fakeCreator{}, Signer: constant{}, Activity: NewRecorder(clk, rows, log), Health: health,
+		Store: cache, Endings: rows, Creator: &fakeCreator{}, Signer: constant{}, Activity: NewRecorder(clk, rows, log), Health: health,
 		Metrics: httpserver.Status("metrics"),
 		Observe: observe,
 	}, Options{AllowLoopbackEndpoints: true, MaxConcurrentRequests: 1000}, log)

@@ -154,9 +154,9 @@ func (rt *Router) fail(w http.ResponseWriter, r *http.Request, x *exchange, err 
 		return
 	}
 	body, marshalErr := json.Marshal(api.RouterError{
-		Error: a.text, Code: a.code, RequestID: httpserver.RequestIDFrom(r.Context()),
+		Error: a.text, Code: a.code, Reason: rt.whyEnded(r.Context(), x, err), RequestID: httpserver.RequestIDFrom(r.Context()),
 	})
-	if marshalErr != nil { // three strings always marshal
+	if marshalErr != nil { // strings always marshal
 		panic(marshalErr)
 	}
 	h := w.Header()

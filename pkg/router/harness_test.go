@@ -60,7 +60,7 @@ func newRig(t *testing.T, changes ...func(*Dependencies, *Options)) *rig {
 	health := httpserver.NewHealth(clk, log)
 	health.Ready()
 	deps := Dependencies{
-		Store: lookup.New(clk, r.store, lookup.Options{}, log), Creator: r.creator, Signer: r.signer, Activity: r.activity, Health: health,
+		Store: lookup.New(clk, r.store, lookup.Options{}, log), Endings: r.store, Creator: r.creator, Signer: r.signer, Activity: r.activity, Health: health,
 		Metrics: httpserver.Status("metrics"),
 	}
 	opts := Options{AllowLoopbackEndpoints: true}

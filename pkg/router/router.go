@@ -43,6 +43,13 @@ type Store interface {
 	Fresh(ctx context.Context, id string) (*session.Route, error)
 }
 
+// Endings tells why sessions ended.
+type Endings interface {
+	// Ended tells why a session that has no row ended, for an hour. Any error
+	// means that it is not known.
+	Ended(ctx context.Context, id string) (session.Ending, error)
+}
+
 // Creator makes sessions.
 type Creator interface {
 	// Create makes a session of the workload for the owner (empty: nobody in
@@ -73,6 +80,7 @@ type Authenticator interface {
 // nil: callers are then anonymous.
 type Dependencies struct {
 	Store         Store
+	Endings       Endings
 	Creator       Creator
 	Signer        Signer
 	Authenticator Authenticator

@@ -23,7 +23,7 @@ type Placeholder struct {
 	CreatedAt time.Time
 }
 
-// RetryAfter is how long to wait until the next attempt at a deletion, after
+// RetryAfter is how long to wait until the next attempt at an object, after
 // so many that failed: 15 s, doubled by each, at most 2 min.
 func RetryAfter(attempts int) time.Duration {
 	wait := retryFirst
@@ -37,8 +37,9 @@ func RetryAfter(attempts int) time.Duration {
 }
 
 // NextLook is when the collector must look at the row next: at the end of
-// the create bound, at the next attempt at a deletion, at the moment from which
-// an absent object proves something, or at the first deadline, judged by the last activity known (zero: none known). Activity
+// the create bound, at the next attempt at a deletion or at a change of the
+// object, at the moment from which an absent object proves something, or at the
+// first deadline, judged by the last activity known (zero: none known). Activity
 // only ever moves a deadline back, so the look may come too early, never too
 // late. Zero: never.
 func (s Session) NextLook(lastActivity, now time.Time, createBound time.Duration) time.Time {
@@ -53,6 +54,12 @@ func (s Session) NextLook(lastActivity, now time.Time, createBound time.Duration
 		return retry
 	default:
 		at, _ := s.Deadline(lastActivity)
+		if s.Pending == (Pending{}) {
+			return at
+		}
+		if retry := now.Add(RetryAfter(s.Attempts)); at.IsZero() || retry.Before(at) {
+			return retry
+		}
 		return at
 	}
 }

@@ -16,13 +16,33 @@ type Route struct {
 	AuthMode   string
 	KeyID      string
 	Generation int64
+	// Ending is that of a session that is being deleted. Nil: it is not.
+	Ending *Ending
 }
 
 // RouteOf is the session as a router knows it.
 func RouteOf(s Session) *Route {
-	return &Route{
+	r := &Route{
 		ID: s.ID, Workload: s.Workload, EntryPoints: s.EntryPoints, OwnerID: s.OwnerID, ExpiresAt: s.ExpiresAt,
 		State: s.State, AuthMode: s.AuthMode, KeyID: s.KeyID, Generation: s.Generation,
+	}
+	if s.State == StateDeleting {
+		ending := EndingOf(s)
+		r.Ending = &ending
+	}
+	return r
+}
+
+// EndingAt is what is known of the session's end at that moment; ok is false
+// if it has not ended.
+func (r *Route) EndingAt(now time.Time) (e Ending, ok bool) {
+	switch {
+	case r.Ending != nil:
+		return *r.Ending, true
+	case r.Expired(now):
+		return Ending{Reason: ReasonExpired, OwnerHash: ownerHash(r.OwnerID)}, true
+	default:
+		return Ending{}, false
 	}
 }
 

@@ -167,8 +167,11 @@ type Session struct {
 	// known: until then an absent object proves nothing, since the API server
 	// may still apply the call.
 	UnknownUntil time.Time
-	// Attempts counts failed deletions, for their back-off.
+	// Attempts counts failed deletions, or, while Pending, failed changes of the
+	// object, for their back-off.
 	Attempts int
+	// Pending is a change of lifetimes that the object may not have followed yet.
+	Pending Pending
 	// Revision is raised by the store with each write. Zero: a row of an
 	// installation that does not count.
 	Revision int64

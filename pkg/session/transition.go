@@ -31,6 +31,21 @@ func Known(token string, object ObjectRef) func(*Session) error {
 	}
 }
 
+// Explain notes why a session that is being created is not ready yet. Its
+// creator decides everything else.
+func Explain(object ObjectRef, reason, message string) func(*Session) error {
+	return func(s *Session) error {
+		if s.State != StateCreating || !s.Object.Same(object) {
+			return fmt.Errorf("explaining: session is %s, of %s: %w", s.State, s.Object, ErrStale)
+		}
+		if s.Reason == reason && s.Message == message {
+			return ErrUnchanged
+		}
+		s.Reason, s.Message = reason, message
+		return nil
+	}
+}
+
 // Observed is what the cluster shows of the object behind a session.
 type Observed struct {
 	State           State // ready, not-ready or suspended

@@ -53,7 +53,7 @@ type transitionCase struct {
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	for group, cases := range map[string]map[string]transitionCase{
-		"known": knownCases, "commit": commitCases, "refresh": refreshCases, "delete": deleteCases,
+		"known": knownCases, "explain": explainCases, "commit": commitCases, "refresh": refreshCases, "delete": deleteCases,
 	} {
 		for rule, c := range cases {
 			t.Run(group+"/"+rule, func(t *testing.T) {
@@ -90,6 +90,20 @@ var knownCases = map[string]transitionCase{
 	},
 	"a session that is being deleted stays so": {given: in(StateDeleting), change: Known(theirToken, object), err: ErrStale},
 	"a session that is ready stays so":         {given: in(StateReady), change: Known(theirToken, object), err: ErrStale},
+}
+
+var explainCases = map[string]transitionCase{
+	"a create is told why it waits": {
+		given: in(StateCreating), change: Explain(object, "SandboxNotReady", "pod is pending"),
+		want: func(s *Session) { s.Reason, s.Message = "SandboxNotReady", "pod is pending" },
+	},
+	"what it says already is no write": {
+		given:  func() Session { s := in(StateCreating); s.Reason = "SandboxNotReady"; return s }(),
+		change: Explain(object, "SandboxNotReady", ""), err: ErrUnchanged,
+	},
+	"another object explains nothing":     {given: in(StateCreating), change: Explain(ObjectRef{Name: "x"}, "r", "m"), err: ErrStale},
+	"a session that is ready is not told": {given: in(StateReady), change: Explain(object, "r", "m"), err: ErrStale},
+	"the reason of a deletion stays":      {given: in(StateDeleting), change: Explain(object, "r", "m"), err: ErrStale},
 }
 
 var commitCases = map[string]transitionCase{

@@ -115,6 +115,7 @@ func full() session.Session {
 	s.Generation, s.ResourceVersion = 3, "12345678901234567890"
 	s.UnknownUntil = time.Date(2026, 3, 4, 5, 7, 0, 0, time.UTC)
 	s.Attempts, s.Revision = 2, 9007199254740993
+	s.Pending = session.Pending{Token: "change", Life: true}
 	s.Unknown = map[string]json.RawMessage{"z": json.RawMessage(`[ ]`), "a": json.RawMessage(`1.0e400`)}
 	return s
 }
@@ -129,7 +130,7 @@ const fullRow = `{"kind":"Sandbox","sandboxId":"uid","sandboxNamespace":"default
 	`"message":"a \"message\" \u003c\u0026\u003e","metadata":{"n": 12345678901234567890},"maxDuration":"8h0m0s",` +
 	`"authMode":"picod","keyId":"key","creator":{"process":"process","token":"token-1"},` +
 	`"installation":"installation","generation":3,"resourceVersion":"12345678901234567890",` +
-	`"unknownUntil":"2026-03-04T05:07:00Z","attempts":2,"revision":9007199254740993,"a":1.0e400,"z":[ ]}`
+	`"unknownUntil":"2026-03-04T05:07:00Z","attempts":2,"pending":{"token":"change","life":true},"revision":9007199254740993,"a":1.0e400,"z":[ ]}`
 
 func TestARowHasItsFieldsInOrder(t *testing.T) {
 	t.Parallel()

@@ -213,6 +213,9 @@ func TestAFullMemoryRefusesWholeAndLetsRemove(t *testing.T) {
 	require.NoError(t, r.Remove(t.Context(), row.ID, func(session.Session) error { return nil }))
 	assert.Empty(t, rows(t, r))
 	sessiontest.CheckIndexes(t, nil, subject(r).Indexes(t), time.Now(), 0)
+	ending, err := r.Ended(t.Context(), row.ID)
+	require.NoError(t, err, "what is kept is less than what went")
+	assert.Equal(t, session.ReasonDeletedInCluster, ending.Reason)
 }
 
 func TestAReplicaIsUnavailableForWrites(t *testing.T) {

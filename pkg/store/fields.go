@@ -47,6 +47,7 @@ var fields = []field{
 	unlessZero("resourceVersion", func(s *session.Session) *string { return &s.ResourceVersion }),
 	unlessZero("unknownUntil", func(s *session.Session) *instant { return (*instant)(&s.UnknownUntil) }),
 	unlessZero("attempts", func(s *session.Session) *int { return &s.Attempts }),
+	unlessZero("pending", func(s *session.Session) *pending { return (*pending)(&s.Pending) }),
 	unlessZero("revision", func(s *session.Session) *int64 { return &s.Revision }),
 }
 
@@ -117,6 +118,11 @@ type (
 	creator struct {
 		Process string `json:"process"`
 		Token   string `json:"token"`
+	}
+	pending struct {
+		Token string `json:"token"`
+		Life  bool   `json:"life,omitempty"`
+		Idle  bool   `json:"idle,omitempty"`
 	}
 	entryPoint struct {
 		Path     string `json:"path"`

@@ -18,6 +18,8 @@ import (
 //	agentcube:creating     zset    id -> createdAt, of rows that are creating
 //	agentcube:process:<p>  string  heartbeat of a process, TTL 20 s
 //	agentcube:installation string  the id of the installation it belongs to
+//	agentcube:ended:<id>   string  why a session that has no row ended, and a
+//	                               hash of its owner, JSON; TTL 1 h
 //
 // Scores are unix seconds: deadlines and createdAt rounded up, so that nothing
 // is due too early, activity rounded down, as existing routers write it.
@@ -33,6 +35,7 @@ type keys struct {
 	creating      string
 	processPrefix string
 	installation  string
+	endedPrefix   string
 }
 
 func newKeys() keys {
@@ -44,6 +47,7 @@ func newKeys() keys {
 		creating:      "agentcube:creating",
 		processPrefix: "agentcube:process:",
 		installation:  "agentcube:installation",
+		endedPrefix:   "agentcube:ended:",
 	}
 }
 
@@ -59,6 +63,8 @@ func (k keys) ids(names []string) []string {
 	}
 	return ids
 }
+
+func (k keys) ended(id string) string { return k.endedPrefix + id }
 
 func (k keys) process(process string) string { return k.processPrefix + process }
 

@@ -74,6 +74,15 @@ var lostCases = map[string]lostCase{
 			assert.Equal(t, int64(2), rows(t, r)[sessiontest.ID(1)].Revision)
 		},
 	},
+	"a session is kept": {
+		keepScript.Hash(),
+		func(t *testing.T, r *Redis) error {
+			return r.Keep(t.Context(), sessiontest.ID(1), func(session.Snapshot) error { return nil })
+		},
+		func(t *testing.T, r *Redis) {
+			assert.True(t, index(t, r, "session:last_activity")[sessiontest.ID(1)].After(lostTime))
+		},
+	},
 	"an activity is recorded": {
 		"session:last_activity",
 		func(t *testing.T, r *Redis) error {
@@ -212,4 +221,33 @@ func TestARemovalWhoseAnswerWasLostFindsNothingMore(t *testing.T) {
 	require.Equal(t, int64(1), p.lost.Load())
 	assert.Empty(t, rows(t, r))
 	sessiontest.CheckIndexes(t, nil, subject(r).Indexes(t), time.Now(), 0)
+	ending, err := r.Ended(t.Context(), sessiontest.ID(1))
+	require.NoError(t, err)
+	assert.Equal(t, session.ReasonDeletedInCluster, ending.Reason)
+}
+
+func TestAChangeOfLifetimesWhoseAnswersWereLostHappensOnce(t *testing.T) {
+	t.Parallel()
+	r, p := withLosses(t)
+	row := sessiontest.Reserved(2, lostTime)
+	row.State, row.ExpiresAt, row.MaxDuration = session.StateReady, lostTime.Add(time.Hour), 8*time.Hour
+	put(t, r, row)
+	longer := lostTime.Add(2 * time.Hour)
+
+	p.lose(1, updateScript.Hash())
+	got, err := r.Update(t.Context(), row.ID, session.Announce("mine", session.Change{ExpiresAt: longer}))
+	require.NoError(t, err)
+	require.Equal(t, int64(1), p.lost.Load())
+	assert.Equal(t, session.Pending{Token: "mine", Life: true}, got.Pending)
+	assert.Equal(t, row.ExpiresAt, got.ExpiresAt)
+	assert.Equal(t, int64(1), got.Revision)
+
+	p.lose(1, updateScript.Hash())
+	got, err = r.Update(t.Context(), row.ID, session.Settle("mine", longer))
+	require.NoError(t, err)
+	require.Equal(t, int64(1), p.lost.Load())
+	assert.Equal(t, session.Pending{}, got.Pending)
+	assert.Equal(t, longer, got.ExpiresAt)
+	assert.Equal(t, int64(2), got.Revision)
+	assert.Equal(t, longer, index(t, r, "session:expiry")[row.ID])
 }

@@ -18,6 +18,7 @@ var scripts = map[string]string{
 	createScript.Hash():   "create",
 	readScript.Hash():     "read",
 	updateScript.Hash():   "update",
+	keepScript.Hash():     "keep",
 	removeScript.Hash():   "remove",
 	healScript.Hash():     "heal",
 	activityScript.Hash(): "activity",

@@ -85,8 +85,9 @@ func (r *Redis) End(ctx context.Context, id string, idleSince time.Time, change 
 }
 
 // Remove removes the row and every index entry, if guard returns nil for it; an
-// error of guard is returned as it is. ErrNotFound if there is no row, which
-// is also what a second call finds; entries that were left behind go then too.
+// error of guard is returned as it is. Why the session ended is kept in its
+// place (Ended). ErrNotFound if there is no row, which is also what a second
+// call finds; entries that were left behind go then too.
 func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Session) error) error {
 	var refusal error
 	err := r.do(ctx, "removing session "+id, func(ctx context.Context) error {
@@ -99,12 +100,17 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return 0, err
 			}
+			ended := ""
 			if err == nil {
 				if refusal = guard(have.session); refusal != nil {
 					return done, nil //nolint:nilerr // returned below: no failure of the store, which do would make of it
 				}
+				if ended, err = encodeEnding(session.EndingOf(have.session)); err != nil {
+					return 0, err
+				}
 			}
-			return removeScript.Run(ctx, r.client, r.keys.session(id), id, have.row).Int()
+			return removeScript.Run(ctx, r.client, append(r.keys.session(id), r.keys.ended(id)),
+				id, have.row, ended, int64(session.EndingKept/time.Second)).Int()
 		})
 	})
 	if refusal != nil {

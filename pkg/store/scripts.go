@@ -63,16 +63,31 @@ if ARGV[7] ~= '' then put(KEYS[3], ARGV[7]) end
 return 1
 `)
 
-// removeScript removes the row ARGV[2] and its entries. Returns 1; 0 if the
-// row is another one; -1 if there is none, in which case entries that were
-// left behind are gone now. A second run finds no row: -1.
+// removeScript removes the row ARGV[2] and its entries, and keeps ARGV[3] in
+// KEYS[6] for ARGV[4] seconds in its place. Returns 1; 0 if the row is another
+// one; -1 if there is none, in which case entries that were left behind are
+// gone now. What is kept comes last: it is less than what went, and a full
+// memory must not refuse it. A second run finds no row and leaves what the
+// first one kept: -1.
 var removeScript = redis.NewScript(`
 local row = redis.call('GET', KEYS[1])
 if row and row ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])
 for i = 2, 5 do redis.call('ZREM', KEYS[i], ARGV[1]) end
-if row then return 1 end
-return -1
+if not row then return -1 end
+redis.call('SET', KEYS[6], ARGV[3], 'EX', ARGV[4])
+return 1
+`)
+
+// keepScript sets the last activity to now if the row still is ARGV[2]. KEYS:
+// row and last_activity. Returns 1; 0 if the row is another one; -1 if there is
+// none. A second run does the same again.
+var keepScript = redis.NewScript(`
+local row = redis.call('GET', KEYS[1])
+if not row then return -1 end
+if row ~= ARGV[2] then return 0 end
+redis.call('ZADD', KEYS[2], 'GT', redis.call('TIME')[1], ARGV[1])
+return 1
 `)
 
 // healScript adds the entries that are missing, scores ARGV[3..6] in the order

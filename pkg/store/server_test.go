@@ -189,6 +189,7 @@ func loadScripts(t *testing.T, r *Redis) {
 	t.Helper()
 	for _, s := range []*redis.Script{
 		createScript, readScript, updateScript, removeScript, healScript, activityScript, dueScript,
+		keepScript,
 	} {
 		require.NoError(t, s.Load(t.Context(), r.client).Err())
 	}

@@ -31,9 +31,11 @@ const (
 
 // problem is the public side of an error.
 type problem struct {
-	status     int
-	code       string
-	message    string
+	status  int
+	code    string
+	message string
+	// reason a session ended for, if it is known.
+	reason     string
 	retryAfter time.Duration
 	level      zapcore.Level
 }
@@ -48,7 +50,9 @@ func (p problem) setRetryAfter(h http.Header) {
 type requestError struct {
 	status        int
 	code, message string
-	err           error
+	// reason a session ended for, if it is known.
+	reason string
+	err    error
 }
 
 func (e *requestError) Error() string {
@@ -66,6 +70,8 @@ var (
 	errTooLarge       = &requestError{status: http.StatusRequestEntityTooLarge, code: api.CodeInvalidRequest, message: "request body is larger than 1 MiB"}
 	errManyIdentities = &requestError{status: http.StatusUnauthorized, code: api.CodeUnauthenticated, message: "invalid identity token"}
 	errPanicked       = errors.New("handler panicked")
+	// errCreating: what is asked for needs a session that has been made.
+	errCreating = errors.New("session is being created")
 )
 
 func invalid(message string) error {
@@ -76,7 +82,7 @@ func invalidBody(err error) error {
 	return &requestError{status: http.StatusBadRequest, code: api.CodeInvalidRequest, message: "Invalid request body", err: err}
 }
 
-func unknownSession(id string) error {
+func unknownSession(id string) *requestError {
 	const shown = 64 // of an id that is none
 	if len(id) > shown {
 		id = id[:shown] + "…"
@@ -100,20 +106,12 @@ func ofTemplate(kind string, err error) error {
 	return &requestError{status: http.StatusNotFound, code: api.CodeTemplateNotFound, message: message, err: err}
 }
 
-// ofSession gives a missing session its id.
-func ofSession(id string, err error) error {
-	if errors.Is(err, session.ErrNotFound) {
-		return unknownSession(id)
-	}
-	return err
-}
-
 // problemOf is the table of errors. The first line that fits counts: typed
 // errors that carry a public text, then kinds, then the rest, whose text
 // stays private.
 func problemOf(err error) problem {
 	if e, ok := errors.AsType[*requestError](err); ok {
-		return problem{status: e.status, code: e.code, message: e.message, level: zapcore.InfoLevel}
+		return problem{status: e.status, code: e.code, message: e.message, reason: e.reason, level: zapcore.InfoLevel}
 	}
 	if p, ok := problemOfCreate(err); ok {
 		return p
@@ -203,6 +201,10 @@ var kinds = []struct {
 	{provision.ErrDeleted, problem{
 		status: http.StatusConflict, code: api.CodeSessionDeleted,
 		message: "session was deleted while it was being created", level: zapcore.InfoLevel,
+	}},
+	{errCreating, problem{
+		status: http.StatusServiceUnavailable, code: api.CodeNotReady,
+		message: "session is being created", retryAfter: retrySoon, level: zapcore.InfoLevel,
 	}},
 	{auth.ErrInvalidToken, problem{
 		status: http.StatusUnauthorized, code: api.CodeUnauthenticated,

@@ -3,6 +3,7 @@ package workloadmanager_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -55,5 +56,47 @@ func FuzzSessionID(f *testing.F) {
 		}
 		require.Equal(t, http.StatusNotFound, answer.Code)
 		assert.Empty(t, r.removed)
+	})
+}
+
+func FuzzPatchBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"ttl":60}`, `{"idleTimeout":1,"ttl":2147483647}`, "", "[]", "nul", "null", "{}", `{"ttl":1e30}`, `{"ttl":1,"ttl":1}`,
+		"{\"ttl\":\"\xff\"}", `{"idleTimeout":-0}`, `{"ttl":null}`, `{"ttl":0x10}`, `{"ttl":1_000}`, `{"ttl":+1}`, `{"TTL":60}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		r := newRig(t)
+		s := r.put(t)
+		answer := r.do(t, http.MethodPatch, ofKnown, body)
+		require.True(t, json.Valid(answer.Body.Bytes()))
+		if answer.Code != http.StatusOK {
+			require.Contains(t, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, answer.Code)
+			assert.Empty(t, r.changed)
+			return
+		}
+		require.Len(t, r.changed, 1)
+		got := r.changed[0]
+		assert.True(t, got.Idle > 0 || got.ExpiresAt.After(s.CreatedAt))
+		assert.GreaterOrEqual(t, got.Idle, time.Duration(0))
+		assert.True(t, got.ExpiresAt.IsZero() || !got.ExpiresAt.Before(s.CreatedAt.Add(time.Second)))
+	})
+}
+
+func FuzzReadQuery(f *testing.F) {
+	for _, seed := range []string{"", "wait=30s", "wait=-1s", "wait=1h&from=x", "wait=%zz", "a;b", "wait=0s&wait=0s"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		r := newRig(t)
+		r.put(t)
+		r.hub.Close() // nobody waits
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, ofKnown, nil)
+		request.URL.RawQuery = query
+		answer := httptest.NewRecorder()
+		r.server.ServeHTTP(answer, request)
+		require.True(t, json.Valid(answer.Body.Bytes()))
+		require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, answer.Code)
 	})
 }

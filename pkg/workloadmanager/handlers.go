@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/httpserver"
@@ -101,16 +99,12 @@ func createResponse(s session.Session) api.CreateResponse {
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.owner(r); err != nil {
+	c, err := s.callerOf(r)
+	if err != nil {
 		return err
 	}
-	id := chi.URLParam(r, "id")
-	if !session.ValidID(id) {
-		return unknownSession(id)
-	}
-	httpserver.RecordFrom(r.Context()).SetSession(id)
-	if err := s.Sessions.Delete(r.Context(), id, session.ReasonDeleted); err != nil {
-		return ofSession(id, err)
+	if err := s.Sessions.Delete(r.Context(), c.id, session.ReasonDeleted); err != nil {
+		return s.ofSession(r.Context(), c, err)
 	}
 	writeJSON(w, http.StatusOK, api.DeleteResponse{Message: "Sandbox deleted successfully"})
 	return nil
@@ -127,7 +121,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.setRetryAfter(w.Header())
 	writeJSON(w, p.status, api.Error{
-		Message: p.message, Code: p.code, RequestID: httpserver.RequestIDFrom(r.Context()),
+		Message: p.message, Code: p.code, Reason: p.reason, RequestID: httpserver.RequestIDFrom(r.Context()),
 	})
 }
 

@@ -21,8 +21,10 @@ import (
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/sandbox"
 	"github.com/agentcube/agentcube/pkg/session"
+	"github.com/agentcube/agentcube/pkg/session/sessiontest"
 	"github.com/agentcube/agentcube/pkg/workload"
 	"github.com/agentcube/agentcube/pkg/workloadmanager"
+	"github.com/agentcube/agentcube/pkg/workloadmanager/changes"
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
 )
 
@@ -33,6 +35,7 @@ const knownID = "aea4cea2-6f42-4fbb-b464-82ddb3a1f64b"
 type backend struct {
 	create  func(context.Context, provision.Request) (session.Session, error)
 	remove  func(ctx context.Context, id, reason string) error
+	change  func(ctx context.Context, id string, c session.Change) (session.Session, error)
 	find    func(context.Context, session.WorkloadRef) (workload.Workload, error)
 	verify  func(token string) (string, error)
 	noKey   bool
@@ -40,6 +43,7 @@ type backend struct {
 
 	created []provision.Request
 	removed []string
+	changed []session.Change
 	waited  []session.WorkloadRef
 }
 
@@ -57,6 +61,14 @@ func (b *backend) Delete(ctx context.Context, id, reason string) error {
 		return b.remove(ctx, id, reason)
 	}
 	return nil
+}
+
+func (b *backend) Change(ctx context.Context, id string, c session.Change) (session.Session, error) {
+	b.changed = append(b.changed, c)
+	if b.change != nil {
+		return b.change(ctx, id, c)
+	}
+	return session.Session{ID: id, State: session.StateReady}, nil
 }
 
 func (b *backend) Get(ctx context.Context, ref session.WorkloadRef) (workload.Workload, error) {
@@ -122,6 +134,9 @@ func made(r provision.Request) session.Session {
 // rig is a Server over a backend, with what it logged.
 type rig struct {
 	*backend
+	rows   *sessiontest.Fake
+	store  *sessiontest.Faulty
+	hub    *changes.Hub
 	server *workloadmanager.Server
 	health *httpserver.Health
 	logs   *observer.ObservedLogs
@@ -132,7 +147,10 @@ func newRig(t testing.TB, config ...func(*workloadmanager.Config)) *rig {
 	core, logs := observer.New(zapcore.InfoLevel)
 	clk := clock.RealClock{}
 	r := &rig{backend: &backend{}, logs: logs, health: httpserver.NewHealth(clk, zap.NewNop())}
+	r.rows, r.hub = sessiontest.NewFake(clk), changes.New()
+	r.store = sessiontest.NewFaulty(r.rows)
 	c := workloadmanager.Config{
+		Rows: r.store, Changes: r.hub,
 		Clock: clk, Log: zap.New(core), Sessions: r.backend, Templates: r.backend, Identity: r.backend, Health: r.health,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }),
 	}

@@ -40,14 +40,22 @@ type wireRequest struct {
 }
 
 func readCreateRequest(w http.ResponseWriter, r *http.Request) (createRequest, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := readBody(w, r)
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return createRequest{}, errTooLarge
-		}
-		return createRequest{}, invalidBody(err)
+		return createRequest{}, err
 	}
 	return parseCreateRequest(body)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, errTooLarge
+	}
+	if err != nil {
+		return nil, invalidBody(err)
+	}
+	return body, nil
 }
 
 func parseCreateRequest(body []byte) (createRequest, error) {

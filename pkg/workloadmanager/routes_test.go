@@ -31,6 +31,8 @@ func TestEveryRouteAndMethod(t *testing.T) {
 		createRuntime + "/sessions/" + knownID: "DELETE",
 		createInterpreter + "/sessions/" + knownID: "DELETE",
 		createRuntime + "/sessions/a%2Fb":          "DELETE",
+		"/v1/sessions/" + knownID:                  "GET, HEAD, PATCH, DELETE",
+		"/v1/sessions/" + knownID + "/keepalive":   "POST",
 	} {
 		for _, method := range allMethods {
 			r := newRig(t)
@@ -53,6 +55,7 @@ func TestEveryRouteAndMethod(t *testing.T) {
 	for _, path := range []string{
 		"/", "/v1", "/v1/agent-runtime/", "/v1/agent-runtime/sessions", "/v1/agent-runtime/sessions/",
 		"/v1/agent-runtime/sessions/" + knownID + "/x", "/health/", "/v2/agent-runtime",
+		"/v1/sessions/", "/v1/sessions/" + knownID + "/", "/v1/sessions/" + knownID + "/keepalive/",
 	} {
 		for _, method := range allMethods {
 			answer := newRig(t).do(t, method, path, "")
@@ -97,7 +100,7 @@ func TestHeadHasNoBody(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	for _, route := range []string{createRuntime, createInterpreter} {
+	for _, route := range []string{createRuntime, createInterpreter, "/v1"} {
 		r := newRig(t)
 		answer := r.do(t, http.MethodDelete, route+"/sessions/"+knownID, "")
 		assert.Equal(t, 200, answer.Code)

@@ -22,9 +22,10 @@ import (
 	"github.com/agentcube/agentcube/pkg/workloadmanager/provision"
 )
 
-// Sessions creates and deletes sessions.
+// Sessions creates, changes and deletes sessions.
 type Sessions interface {
 	Create(ctx context.Context, r provision.Request) (session.Session, error)
+	Change(ctx context.Context, id string, c session.Change) (session.Session, error)
 	Delete(ctx context.Context, id, reason string) error
 }
 
@@ -45,9 +46,11 @@ type Identity interface {
 
 // Config is what a Server is made of.
 type Config struct {
-	Clock     clock.PassiveClock
+	Clock     clock.Clock
 	Log       *zap.Logger
 	Sessions  Sessions
+	Rows      Rows
+	Changes   Changes
 	Templates Templates
 	Identity  Identity
 	Health    *httpserver.Health
@@ -127,6 +130,10 @@ func (s *Server) routes() *chi.Mux {
 	// Both take any session: existing callers do not know which made theirs.
 	r.Delete("/v1/agent-runtime/sessions/{id}", s.handle(s.delete))
 	r.Delete("/v1/code-interpreter/sessions/{id}", s.handle(s.delete))
+	r.Delete("/v1/sessions/{id}", s.handle(s.delete))
+	r.Get("/v1/sessions/{id}", s.handle(s.readSession))
+	r.Patch("/v1/sessions/{id}", s.handle(s.patchSession))
+	r.Post("/v1/sessions/{id}/keepalive", s.handle(s.keepSession))
 	return r
 }
 
@@ -145,7 +152,7 @@ func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 		path = r.URL.Path
 	}
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		if !s.router.Match(chi.NewRouteContext(), method, path) {
 			continue
 		}

@@ -27,7 +27,7 @@ var floors = [][]string{
 	{"pkg/workload"},
 	{
 		"pkg/workloadmanager/provision", "pkg/workloadmanager/reconcile", "pkg/workloadmanager/gc",
-		"pkg/workloadmanager/resync", "pkg/router/lookup",
+		"pkg/workloadmanager/resync", "pkg/workloadmanager/changes", "pkg/router/lookup",
 	},
 	{"pkg/workloadmanager", "pkg/router"},
 	{"cmd/internal/command"},

@@ -6,7 +6,7 @@ import "slices"
 func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
 		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, routerBehaviours,
-		compatBehaviours, observeBehaviours)
+		compatBehaviours, sessionBehaviours, observeBehaviours)
 }
 
 // slow are those of them that mostly wait. They take next to nothing of the

@@ -35,6 +35,7 @@ type Fake struct {
 	indexes      Indexes
 	beats        map[string]time.Time
 	installation string
+	ended        map[string]ended
 }
 
 // entry is a row with what tells it from any other that bore its id.
@@ -49,6 +50,7 @@ func NewFake(clk clock.PassiveClock) *Fake {
 		clock: clk,
 		rows:  map[string]entry{},
 		beats: map[string]time.Time{},
+		ended: map[string]ended{},
 		indexes: Indexes{
 			Expiry: map[string]time.Time{}, Activity: map[string]time.Time{},
 			Due: map[string]time.Time{}, Creating: map[string]time.Time{},
@@ -102,7 +104,7 @@ func (f *Fake) Wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fresh := NewFake(f.clock)
-	f.rows, f.indexes, f.beats, f.installation = fresh.rows, fresh.indexes, fresh.beats, ""
+	f.rows, f.indexes, f.beats, f.installation, f.ended = fresh.rows, fresh.indexes, fresh.beats, "", fresh.ended
 }
 
 // Create is that of the store it stands for, as are all methods below.
@@ -204,6 +206,9 @@ func (f *Fake) Remove(ctx context.Context, id string, guard func(session.Session
 		f.mu.Lock()
 		same := f.rows[id].version == have.version
 		if same {
+			if err == nil {
+				f.ended[id] = ended{session.EndingOf(have.session), f.now().Add(session.EndingKept)}
+			}
 			delete(f.rows, id)
 			f.dropEntries(id)
 		}

@@ -180,6 +180,18 @@ func (f *Faulty) Remove(ctx context.Context, id string, guard func(session.Sessi
 	return throughErr(ctx, f, "Remove", func() error { return f.inner.Remove(ctx, id, guard) })
 }
 
+func (f *Faulty) Ended(ctx context.Context, id string) (session.Ending, error) {
+	return through(ctx, f, "Ended", func() (session.Ending, error) { return f.inner.Ended(ctx, id) })
+}
+
+func (f *Faulty) Look(ctx context.Context, id string) (session.Snapshot, error) {
+	return through(ctx, f, "Look", func() (session.Snapshot, error) { return f.inner.Look(ctx, id) })
+}
+
+func (f *Faulty) Keep(ctx context.Context, id string, guard func(session.Snapshot) error) error {
+	return throughErr(ctx, f, "Keep", func() error { return f.inner.Keep(ctx, id, guard) })
+}
+
 func (f *Faulty) Touch(ctx context.Context, activity map[string]time.Time) error {
 	return throughErr(ctx, f, "Touch", func() error { return f.inner.Touch(ctx, activity) })
 }

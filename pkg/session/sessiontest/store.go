@@ -21,7 +21,10 @@ type Store interface {
 	Update(ctx context.Context, id string, change func(*session.Session) error) (session.Session, error)
 	End(ctx context.Context, id string, idleSince time.Time, change func(*session.Session) error) (session.Session, error)
 	Remove(ctx context.Context, id string, guard func(session.Session) error) error
+	Ended(ctx context.Context, id string) (session.Ending, error)
 
+	Look(ctx context.Context, id string) (session.Snapshot, error)
+	Keep(ctx context.Context, id string, guard func(session.Snapshot) error) error
 	Touch(ctx context.Context, activity map[string]time.Time) error
 	LastActivity(ctx context.Context, id string) (time.Time, error)
 

@@ -12,7 +12,7 @@ import (
 )
 
 // methods are those of the API server that can fail.
-var methods = []string{"Create", "Get", "Delete", "SandboxUID", "SetSessionLabel", "PoolCreated"}
+var methods = []string{"Create", "Get", "Delete", "SandboxUID", "SetSessionLabel", "PoolCreated", "SetLifetimes"}
 
 func mustExist(method string) {
 	if !slices.Contains(methods, method) {
@@ -114,6 +114,7 @@ func (c *Cluster) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Object
 	o := c.store(sandbox.Object{
 		Ref: spec.Object, SessionID: spec.SessionID, Installation: spec.Installation,
 	})
+	c.lifetimes[o.Ref.UID] = sandbox.Lifetimes{ShutdownTime: spec.ShutdownTime, Idle: spec.IdleTimeout}
 	err, controllers := c.leave("Create"), c.onCreate
 	c.mu.Unlock()
 	if controllers != nil {
@@ -209,4 +210,39 @@ func (c *Cluster) PoolCreated(ctx context.Context, namespace, name string) (time
 		return time.Time{}, fmt.Errorf("reading pool %s/%s: %w", namespace, name, sandbox.ErrNotFound)
 	}
 	return created, nil
+}
+
+// SetLifetimes makes the object of that version say these.
+func (c *Cluster) SetLifetimes(ctx context.Context, ref session.ObjectRef, version string, l sandbox.Lifetimes) error {
+	if err := c.enter(ctx, "SetLifetimes"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, ok := c.objects[named(ref)]
+	switch {
+	case !ok:
+		return fmt.Errorf("changing the lifetimes of %s: %w", ref, sandbox.ErrNotFound)
+	case o.ResourceVersion != version:
+		return fmt.Errorf("changing the lifetimes of %s: %w", ref, sandbox.ErrConflict)
+	}
+	said := c.lifetimes[o.Ref.UID]
+	if !l.ShutdownTime.IsZero() {
+		said.ShutdownTime = l.ShutdownTime
+	}
+	if l.Idle > 0 {
+		said.Idle = l.Idle
+	}
+	if said != c.lifetimes[o.Ref.UID] {
+		c.lifetimes[o.Ref.UID] = said
+		c.store(o)
+	}
+	return c.leave("SetLifetimes")
+}
+
+// Lifetimes are what the object of that UID says.
+func (c *Cluster) Lifetimes(uid string) sandbox.Lifetimes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lifetimes[uid]
 }

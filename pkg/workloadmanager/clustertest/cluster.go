@@ -26,14 +26,16 @@ import (
 type Cluster struct {
 	clock clock.PassiveClock
 
-	mu       sync.Mutex
-	objects  map[session.ObjectRef]sandbox.Object // by name: keys have no UID
-	cache    map[session.ObjectRef]sandbox.Object
-	pools    map[string]time.Time
-	adopted  map[string]sandbox.Object // Sandboxes of claims, by namespace/name
-	counter  int
-	frozen   bool
-	finalize bool
+	mu      sync.Mutex
+	objects map[session.ObjectRef]sandbox.Object // by name: keys have no UID
+	cache   map[session.ObjectRef]sandbox.Object
+	pools   map[string]time.Time
+	adopted map[string]sandbox.Object // Sandboxes of claims, by namespace/name
+	// lifetimes are what objects say of those of their sessions, by UID.
+	lifetimes map[string]sandbox.Lifetimes
+	counter   int
+	frozen    bool
+	finalize  bool
 
 	specs    []sandbox.Spec
 	calls    []string
@@ -51,7 +53,8 @@ func New(clk clock.PassiveClock) *Cluster {
 	return &Cluster{
 		clock:   clk,
 		objects: map[session.ObjectRef]sandbox.Object{}, cache: map[session.ObjectRef]sandbox.Object{},
-		pools: map[string]time.Time{}, adopted: map[string]sandbox.Object{},
+		lifetimes: map[string]sandbox.Lifetimes{},
+		pools:     map[string]time.Time{}, adopted: map[string]sandbox.Object{},
 		faults: map[string][]func(context.Context) error{}, lost: map[string][]error{},
 		subscribers: map[session.ObjectRef]map[chan struct{}]struct{}{},
 	}

@@ -51,10 +51,14 @@ type Creators interface {
 	Alive(ctx context.Context, processes ...string) (map[string]bool, error)
 }
 
-// Finisher deletes the object and then the row of a session that is marked as
-// deleting.
+// Finisher does what is left to do with the object of a session.
 type Finisher interface {
+	// Finish deletes the object and then the row of a session that is marked
+	// as deleting.
 	Finish(ctx context.Context, row session.Session, abandoned bool) error
+	// Mend tells the object the lifetimes that the row has, after a change of
+	// them that was cut off.
+	Mend(ctx context.Context, row session.Session) error
 }
 
 // Options of a Collector.

@@ -56,6 +56,9 @@ func (c *Collector) endLive(ctx context.Context, row session.Session, now time.T
 		return false, fmt.Errorf("reading the last activity of session %s: %w", row.ID, err)
 	}
 	deadline, reason := row.Deadline(last)
+	if row.Pending != (session.Pending{}) && (deadline.IsZero() || now.Before(deadline)) {
+		return false, c.finisher.Mend(ctx, row)
+	}
 	if deadline.IsZero() {
 		// Nothing ends it; but the collector looks again, in case a lifetime
 		// is set by an installation that does not keep this index.

@@ -1,7 +1,8 @@
 // Package provision owns the two ends of a session's life: it creates one
 // (reserve, arm the undo, create the object, wait, probe, commit) and deletes
 // one (mark, delete the object, remove the row), each so that whatever fails
-// in between, the store still names everything that exists.
+// in between, the store still names everything that exists; and it moves the
+// end, on both sides.
 //
 // It does not follow what the cluster does to a live session (reconcile), nor
 // decide when one is over (gc).
@@ -35,6 +36,7 @@ type Cluster interface {
 	Get(ctx context.Context, ref session.ObjectRef) (sandbox.Object, error)
 	Delete(ctx context.Context, ref session.ObjectRef) error
 	SandboxUID(ctx context.Context, namespace, name string) (string, error)
+	SetLifetimes(ctx context.Context, ref session.ObjectRef, version string, l sandbox.Lifetimes) error
 }
 
 // Watcher is the local view of those objects.

@@ -69,6 +69,10 @@ const (
 // something else without a word.
 const lookAgain = time.Second
 
+// explainAfter is from when on a session that is being created says why it
+// still is.
+const explainAfter = 2 * time.Second
+
 // Why it is.
 var (
 	// errCreating: what the object shows cannot be written into the row yet.

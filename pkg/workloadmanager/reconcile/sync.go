@@ -72,7 +72,7 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 	case session.StateCreating:
 		// In the hands of the creator, whose commit may rest on an older
 		// object than this one.
-		return errCreating
+		return errors.Join(r.explain(ctx, row, object), errCreating)
 	case session.StateDeleting:
 		// In the hands of whoever deletes it.
 		return nil
@@ -90,6 +90,25 @@ func (r *Reconciler) syncPresent(ctx context.Context, row session.Session, objec
 	}
 	if seen.outdated {
 		return errOutdated
+	}
+	return nil
+}
+
+// explain tells whoever reads a session that is being created for a while what
+// it waits for. Most are ready sooner, without a write.
+func (r *Reconciler) explain(ctx context.Context, row session.Session, object sandbox.Object) error {
+	if object.Ready || object.Reason == "" || r.clock.Since(row.CreatedAt) < explainAfter {
+		return nil
+	}
+	if row.Reason == object.Reason && row.Message == object.Message {
+		return nil
+	}
+	_, err := r.store.Update(ctx, row.ID, session.Explain(object.Ref, object.Reason, object.Message))
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrStale) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("explaining session %s: %w", row.ID, err)
 	}
 	return nil
 }

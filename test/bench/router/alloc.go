@@ -65,7 +65,7 @@ func (b *bench) allocates(ctx context.Context, p *party) (allocated, error) {
 	if err != nil {
 		return allocated{}, err
 	}
-	t, err := b.load(ctx, p, "small", 1)
+	t, err := b.load(ctx, p, request{what: "small"}, 1)
 	if err != nil {
 		return allocated{}, err
 	}

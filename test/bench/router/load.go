@@ -31,9 +31,17 @@ type turn struct {
 // rate in requests a second.
 func (t turn) rate() float64 { return float64(t.requests) / t.took.Seconds() }
 
+// request is what is asked of the sandbox.
+type request struct {
+	// what the sandbox is to do, as it names it.
+	what string
+	// sent is the length of the body, in bytes. 0: a GET without one.
+	sent int
+}
+
 // load runs wrk with one thread: a second one would take the other core from
 // the proxy.
-func (b *bench) load(ctx context.Context, p *party, what string, connections int) (turn, error) {
+func (b *bench) load(ctx context.Context, p *party, r request, connections int) (turn, error) {
 	draw := filepath.Join(b.dir, "draw.lua")
 	if err := os.WriteFile(draw, script, 0o600); err != nil {
 		return turn{}, err
@@ -41,7 +49,7 @@ func (b *bench) load(ctx context.Context, p *party, what string, connections int
 	seconds := int(math.Ceil(b.duration.Seconds())) // wrk knows whole ones only
 	wrk := exec.CommandContext(ctx, "wrk", "--threads=1", "--connections="+strconv.Itoa(connections),
 		fmt.Sprintf("--duration=%ds", seconds), fmt.Sprintf("--timeout=%ds", int(loadTimeout.Seconds())),
-		"--script="+draw, p.invocation(what), "--", b.idsFile(), strconv.Itoa(p.sessions), strconv.Itoa(b.seed))
+		"--script="+draw, p.invocation(r.what), "--", b.idsFile(), strconv.Itoa(p.sessions), strconv.Itoa(b.seed), strconv.Itoa(r.sent))
 	text, err := wrk.CombinedOutput()
 	if err != nil {
 		return turn{}, fmt.Errorf("loading %s: %w\n%s", p.name, err, text)

@@ -88,7 +88,7 @@ func (b *bench) liveUnderLoad(ctx context.Context, router *party) (int64, error)
 	defer stop()
 	b.seed++
 	go func() {
-		_, err := b.load(ctx, router, "small", memoryConnections)
+		_, err := b.load(ctx, router, request{what: "small"}, memoryConnections)
 		loaded <- err
 	}()
 	var live int64

@@ -21,8 +21,15 @@ const (
 	turnOverhead = 500 * time.Millisecond
 )
 
-// bodies that the sandbox answers with.
-var bodies = []struct{ what, title string }{{"small", "small bodies"}, {"large", "bodies of 64 KiB"}}
+// bodies that the sandbox is sent and answers with.
+var bodies = []struct {
+	name, title string
+	request
+}{
+	{"small", "small bodies", request{what: "small"}},
+	{"posted", "posts of 1 KiB, answered with small bodies", request{what: "small", sent: 1 << 10}},
+	{"large", "bodies of 64 KiB", request{what: "large"}},
+}
 
 // point is what all parties showed with one body at one number of connections,
 // a turn a round.
@@ -79,15 +86,15 @@ func (b *bench) throughput(ctx context.Context) error {
 					return err
 				}
 			}
-			p, err := b.point(ctx, body.what, n)
+			p, err := b.point(ctx, body.request, body.title, n)
 			if err != nil {
 				return err
 			}
 			points = append(points, p)
 		}
 		b.printThroughput(body.title, points)
-		b.chartThroughput(body.what, body.title, points)
-		if body.what == "small" {
+		b.chartThroughput(body.name, body.title, points)
+		if body.name == "small" {
 			b.printAdded(points)
 		}
 	}
@@ -117,13 +124,13 @@ func (b *bench) warmAll(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) point(ctx context.Context, what string, connections int) (point, error) {
-	b.say("%s, %d connections: %d rounds", what, connections, b.rounds)
+func (b *bench) point(ctx context.Context, r request, title string, connections int) (point, error) {
+	b.say("%s, %d connections: %d rounds", title, connections, b.rounds)
 	p := point{connections: connections, turns: map[string][]turn{}}
 	for round := range b.rounds {
 		b.seed++
 		for _, party := range inTurn(b.parties.all(), round) {
-			t, err := b.load(ctx, party, what, connections)
+			t, err := b.load(ctx, party, r, connections)
 			if err != nil {
 				return p, err
 			}

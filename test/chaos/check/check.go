@@ -36,6 +36,7 @@ const (
 	RowStuck         = "row stuck"
 	RowNotReady      = "row not ready"
 	LabelLost        = "label not restored"
+	LifetimesDiffer  = "object says other lifetimes"
 	EntryWithoutRow  = "index entry without a row"
 	RowWithoutEntry  = "row without an index entry"
 	WrongEntry       = "index entry of another state"
@@ -114,8 +115,32 @@ func (c *checker) rows() {
 		case object.SessionID != id:
 			c.report(LabelLost, id, "%s has the label %q", row.Object(), object.SessionID)
 		}
+		c.lifetimes(id, row, object)
 		c.endpoints(id, row, object)
 	}
+}
+
+// lifetimes: both sides say the same, and no change is on its way.
+func (c *checker) lifetimes(id string, row Row, object Object) {
+	if want := wholeSecond(row.ExpiresAt); object.ShutdownTime != want {
+		c.report(LifetimesDiffer, id, "%s ends %q, its row %q", row.Object(), object.ShutdownTime, row.ExpiresAt)
+	}
+	if object.IdleTimeout != row.IdleTimeout {
+		c.report(LifetimesDiffer, id, "%s is idle after %q, its row after %q", row.Object(), object.IdleTimeout, row.IdleTimeout)
+	}
+	if row.Pending != nil {
+		c.report(LifetimesDiffer, id, "the row has a change that is not through: %v", row.Pending)
+	}
+}
+
+// wholeSecond is the first full second that is not before the end of a row.
+// Empty: it has none.
+func wholeSecond(expires string) string {
+	at, err := time.Parse(time.RFC3339, expires)
+	if err != nil || at.Year() == 1 {
+		return ""
+	}
+	return at.Add(time.Second - 1).Truncate(time.Second).UTC().Format(time.RFC3339)
 }
 
 func (c *checker) endpoints(id string, row Row, object Object) {

@@ -35,8 +35,8 @@ func good() Snapshot {
 		Cluster: Cluster{
 			Installation: "i",
 			Objects: map[string]Object{
-				"Sandbox n/a":      {Kind: "Sandbox", Namespace: "n", Name: "a", UID: "ua", SessionID: direct, Installation: "i", Sandbox: "a"},
-				"SandboxClaim n/b": {Kind: "SandboxClaim", Namespace: "n", Name: "b", UID: "ub", SessionID: warm, Installation: "i", Sandbox: "pool-1"},
+				"Sandbox n/a":      {Kind: "Sandbox", Namespace: "n", Name: "a", UID: "ua", SessionID: direct, Installation: "i", Sandbox: "a", ShutdownTime: "2030-01-01T00:00:00Z", IdleTimeout: "15m0s"},
+				"SandboxClaim n/b": {Kind: "SandboxClaim", Namespace: "n", Name: "b", UID: "ub", SessionID: warm, Installation: "i", Sandbox: "pool-1", ShutdownTime: "2030-01-01T00:00:00Z", IdleTimeout: "15m0s"},
 				"Sandbox n/pool-1": {Kind: "Sandbox", Namespace: "n", Name: "pool-1", UID: "up", Sandbox: "pool-1"},
 				"Sandbox n/s":      {Kind: "Sandbox", Namespace: "n", Name: "s", UID: "us", SessionID: direct, Installation: "other", Sandbox: "s"},
 			},
@@ -146,12 +146,37 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"an unlimited session without an expiry": {
 			spoil: func(s *Snapshot) {
 				edit(s.Store.Rows, direct, func(r *Row) { r.ExpiresAt = "0001-01-01T00:00:00Z" })
+				edit(s.Cluster.Objects, "Sandbox n/a", func(o *Object) { o.ShutdownTime = "" })
 				s.Store.Members[IndexExpiry] = []string{warm}
 			},
 		},
 		"an unlimited session with an expiry": {
-			spoil: func(s *Snapshot) { edit(s.Store.Rows, direct, func(r *Row) { r.ExpiresAt = "0001-01-01T00:00:00Z" }) },
-			want:  []string{WrongEntry},
+			spoil: func(s *Snapshot) {
+				edit(s.Store.Rows, direct, func(r *Row) { r.ExpiresAt = "0001-01-01T00:00:00Z" })
+				edit(s.Cluster.Objects, "Sandbox n/a", func(o *Object) { o.ShutdownTime = "" })
+			},
+			want: []string{WrongEntry},
+		},
+		"an end that the object says in whole seconds": {
+			spoil: func(s *Snapshot) {
+				edit(s.Store.Rows, direct, func(r *Row) { r.ExpiresAt = "2029-12-31T23:59:59.001Z" })
+			},
+		},
+		"an object that ends sooner than its row": {
+			spoil: func(s *Snapshot) {
+				edit(s.Cluster.Objects, "Sandbox n/a", func(o *Object) { o.ShutdownTime = "2029-12-31T23:59:59Z" })
+			},
+			want: []string{LifetimesDiffer},
+		},
+		"a claim that says another idle timeout": {
+			spoil: func(s *Snapshot) {
+				edit(s.Cluster.Objects, "SandboxClaim n/b", func(o *Object) { o.IdleTimeout = "1h0m0s" })
+			},
+			want: []string{LifetimesDiffer},
+		},
+		"a change of lifetimes that is not through": {
+			spoil: func(s *Snapshot) { edit(s.Store.Rows, warm, func(r *Row) { r.Pending = "x" }) },
+			want:  []string{LifetimesDiffer},
 		},
 		"the address of the pod before": {
 			spoil: func(s *Snapshot) { edit(s.Cluster.Pods, "n/a", func(p *Pod) { p.Address = "127.0.0.9" }) },

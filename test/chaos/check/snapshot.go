@@ -54,6 +54,8 @@ type Row struct {
 	ObjectUID   string       `json:"objectUid"`
 	SandboxName string       `json:"sandboxName"`
 	Workload    Workload     `json:"workload"`
+	// Pending is a change of lifetimes that is not through.
+	Pending any `json:"pending"`
 }
 
 // Workload is what a session was made from.
@@ -94,6 +96,8 @@ type Object struct {
 	SessionID, Installation string
 	// Deleting: it has a deletionTimestamp.
 	Deleting bool
+	// ShutdownTime and IdleTimeout are what it says of its session's lifetimes.
+	ShutdownTime, IdleTimeout string
 	// Sandbox is the name of the Sandbox that serves it: its own, or that of the
 	// one a claim has bound.
 	Sandbox string

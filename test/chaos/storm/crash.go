@@ -173,6 +173,8 @@ func (w *World) provocation(m *model, point string, manager int, value uint64) f
 				w.createOn(ctx, m, manager, s, m.warmOf(s))
 			}
 		}
+	case "cluster.SetLifetimes":
+		return func(ctx context.Context) { w.patchOne(ctx, m, manager, value, value) }
 	case "cluster.SetSessionLabel":
 		return func(ctx context.Context) { w.relabel(ctx, m, value, value) }
 	default:

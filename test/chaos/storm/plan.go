@@ -21,6 +21,8 @@ const (
 	Delete         Kind = "delete"
 	DeleteCreating Kind = "delete while creating"
 	Invoke         Kind = "invoke"
+	Patch          Kind = "patch lifetimes"
+	Keepalive      Kind = "keepalive"
 	KubeObject     Kind = "kubectl delete object"
 	KubePod        Kind = "kubectl delete pod"
 	KubeAdopted    Kind = "kubectl delete adopted sandbox"
@@ -43,9 +45,11 @@ var weights = []struct {
 	{CreateShort, 8},
 	{CreateRouter, 12},
 	{CreateHangUp, 4},
-	{Delete, 18},
+	{Delete, 16},
 	{DeleteCreating, 4},
-	{Invoke, 32},
+	{Invoke, 24},
+	{Patch, 7},
+	{Keepalive, 3},
 	{KubeObject, 12},
 	{KubePod, 8},
 	{KubeAdopted, 5},

@@ -41,6 +41,7 @@ func AllPlanted() []Planted {
 		{Bug: "row-after-object", Finds: []string{check.ObjectWithoutRow}, provoke: creatorKilled},
 		{Bug: "reconcile-ignores-deletions", Finds: []string{check.RowWithoutObject}, provoke: objectDeleted},
 		{Bug: "delete-without-uid", Finds: []string{check.StrangerTouched}, provoke: nameTaken},
+		{Bug: "change-forgets-object", Finds: []string{check.LifetimesDiffer}, provoke: shortened},
 		{Bug: "router-serves-deleted", Router: true, Finds: []string{check.WrongAnswer}, provoke: deletedAfterUse},
 	}
 }

@@ -111,6 +111,11 @@ func (w *World) end(ctx context.Context, i int, id string) reply {
 	return w.ofEither(ctx, i, http.MethodDelete, "/v1/agent-runtime/sessions/"+id, "")
 }
 
+// ofSession asks a workload-manager about one session.
+func (w *World) ofSession(ctx context.Context, i int, method, id, what, body string) reply {
+	return w.ofEither(ctx, i, method, "/v1/sessions/"+id+what, body)
+}
+
 // ofEither asks a workload-manager, or the other one if nobody listens there,
 // as the Service in front of both does.
 func (w *World) ofEither(ctx context.Context, i int, method, path, body string) reply {

@@ -125,7 +125,13 @@ func readObject(u *unstructured.Unstructured) check.Object {
 		Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID()),
 		SessionID: labels[sandbox.LabelSessionID], Installation: labels[sandbox.LabelInstallation],
 		Deleting: u.GetDeletionTimestamp() != nil, Sandbox: u.GetName(),
+		IdleTimeout: u.GetAnnotations()[sandbox.AnnotationIdle],
 	}
+	end := []string{"spec", "shutdownTime"}
+	if o.Kind == session.KindSandboxClaim {
+		end = []string{"spec", "lifecycle", "shutdownTime"}
+	}
+	o.ShutdownTime, _, _ = unstructured.NestedString(u.Object, end...)
 	if o.Kind == session.KindSandboxClaim {
 		o.Sandbox, _, _ = unstructured.NestedString(u.Object, "status", "sandbox", "name")
 	}

@@ -197,6 +197,10 @@ func (s *storm) do(ctx context.Context, step Step) string {
 		return s.deleteCreating(ctx, s.model, s.manager(step), step.A)
 	case Invoke:
 		return s.invokeOne(ctx, s.model, step.A)
+	case Patch:
+		return s.patchOne(ctx, s.model, s.manager(step), step.A, step.C)
+	case Keepalive:
+		return s.keepOne(ctx, s.model, s.manager(step), step.A)
 	case KubeObject:
 		return s.kubeObject(ctx, s.model, step.A)
 	case KubePod:

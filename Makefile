@@ -118,6 +118,11 @@ chaos: ## Pass a storm over the system: STEPS=2000 or DURATION=30m, SEED=1.
 bench-create: ## Measure creates against the floor of the cluster.
 	go run ./test/bench/create
 
+.PHONY: bench-api
+# BASE=main measures the writes of that revision too, side by side.
+bench-api: ## Measure lists and reads among 100,000 sessions.
+	go run ./test/bench/api $(if $(BASE),-base $(BASE))
+
 .PHONY: bench-lifecycle
 # The workload-manager, the API server and Redis are processes of their own. The
 # sizes and the rest can be chosen: `go run ./test/bench/lifecycle -h`.

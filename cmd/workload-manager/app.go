@@ -99,6 +99,7 @@ func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManage
 	a.verifier = auth.NewVerifier(a.clock, a.clients.kube, cfg.SecretNamespace(), log)
 	a.lister = workload.NewLister(a.clock, a.clients.dynamic, a.clients.discovery, log)
 	a.store = newStore(cfg, a.clock, a.metrics.store)
+	a.registry.MustRegister(telemetry.NewSessions(a.countSessions))
 	a.health.Detail("store", a.store.Ping)
 	a.health.Detail("cluster", a.clusterServes)
 	a.health.Detail("identity-key", func(context.Context) error {
@@ -123,13 +124,26 @@ func (a *app) clusterServes(ctx context.Context) error {
 	return sandbox.Reach(ctx, a.clients.discovery.RESTClient())
 }
 
+// countSessions is how many sessions there are in each state.
+func (a *app) countSessions(ctx context.Context) (map[string]int, error) {
+	states, err := a.store.States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[string]int, len(states))
+	for state, n := range states {
+		counts[string(state)] = n
+	}
+	return counts, nil
+}
+
 // listen opens the listener before anything runs, so that a taken port or a
 // bad certificate is an error at once.
 func (a *app) listen(ctx context.Context) error {
 	options := httpserver.Options{
 		Addr: fmt.Sprintf(":%d", a.cfg.Port),
 		Handler: workloadmanager.New(workloadmanager.Config{
-			Clock: a.clock, Log: a.log, Sessions: a.sessions, Templates: a.lister, Identity: a.verifier,
+			Clock: a.clock, Log: a.log, Sessions: a.sessions, Index: a.store, Templates: a.lister, Identity: a.verifier,
 			Rows: a.store, Changes: a.changes,
 			Health:           a.health,
 			Metrics:          telemetry.MetricsHandler(a.registry),

@@ -1,11 +1,9 @@
 package router
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/client"
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
 )
@@ -22,13 +21,10 @@ import (
 // workload-manager's own bound, so that its answer is heard.
 const DefaultCreateTimeout = 130 * time.Second
 
-// maxAnswer bounds the workload-manager's answers, 1 MiB.
-const maxAnswer = 1 << 20
-
-// kindTexts are what a create and its errors call a kind of workload.
-var kindTexts = map[string]struct{ route, resource string }{
-	session.KindAgentRuntime:    {"/v1/agent-runtime", "agentruntimes"},
-	session.KindCodeInterpreter: {"/v1/code-interpreter", "codeinterpreters"},
+// kindTexts are what the errors of a create call a kind of workload.
+var kindTexts = map[string]string{
+	session.KindAgentRuntime:    "agentruntimes",
+	session.KindCodeInterpreter: "codeinterpreters",
 }
 
 // IdentitySigner makes the token that tells the workload-manager for whom a
@@ -39,8 +35,7 @@ type IdentitySigner interface {
 
 // Manager creates sessions at a workload-manager. Make it with NewManager.
 type Manager struct {
-	client  *http.Client
-	base    *url.URL
+	client  *client.Client
 	signer  IdentitySigner
 	timeout time.Duration
 }
@@ -52,12 +47,12 @@ func NewManager(transport http.RoundTripper, base *url.URL, signer IdentitySigne
 		timeout = DefaultCreateTimeout
 	}
 	return &Manager{
-		client: &http.Client{
-			Transport: transport,
-			// A redirect is no answer to a create.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		base: base, signer: signer, timeout: timeout,
+		client: client.New(client.Options{
+			Transport: transport, WorkloadManager: base,
+			// The caller decides whether it is worth another try.
+			Retry: client.Retry{Tries: 1},
+		}),
+		signer: signer, timeout: timeout,
 	}
 }
 
@@ -66,29 +61,15 @@ func NewManager(transport http.RoundTripper, base *url.URL, signer IdentitySigne
 func (m *Manager) Create(ctx context.Context, workload session.WorkloadRef, owner string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	body, err := json.Marshal(api.CreateRequest{Name: workload.Name, Namespace: workload.Namespace})
-	if err != nil {
-		return "", fmt.Errorf("encoding a create: %w", err)
-	}
-	req, err := m.request(ctx, http.MethodPost, kindTexts[workload.Kind].route, body, owner)
+	c, err := m.inTheNameOf(ctx, owner)
 	if err != nil {
 		return "", err
 	}
-	res, err := m.client.Do(req)
+	created, err := c.Create(ctx, client.CreateOptions{
+		Kind: client.Kind(workload.Kind), Namespace: workload.Namespace, Name: workload.Name, Undo: true,
+	})
 	if err != nil {
-		return "", fmt.Errorf("creating a session: %w: %w", ErrManagerUnavailable, err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return "", fmt.Errorf("reading the answer to a create: %w: %w", ErrManagerUnavailable, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return "", refusal(workload, res, answer)
-	}
-	var created api.CreateResponse
-	if err := json.Unmarshal(answer, &created); err != nil {
-		return "", fmt.Errorf("answer to a create: %w: %w", ErrManagerUnavailable, err)
+		return "", refusal(workload, err)
 	}
 	if !session.ValidID(created.SessionID) {
 		return "", fmt.Errorf("answer to a create names session %q: %w", created.SessionID, ErrManagerUnavailable)
@@ -97,41 +78,36 @@ func (m *Manager) Create(ctx context.Context, workload session.WorkloadRef, owne
 }
 
 // Undo implements Creator.
-func (m *Manager) Undo(ctx context.Context, workload session.WorkloadRef, id, owner string) error {
-	req, err := m.request(ctx, http.MethodDelete, kindTexts[workload.Kind].route+"/sessions/"+id, nil, owner)
+func (m *Manager) Undo(ctx context.Context, _ session.WorkloadRef, id, owner string) error {
+	c, err := m.inTheNameOf(ctx, owner)
 	if err != nil {
 		return err
 	}
-	res, err := m.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("deleting session %s: %w: %w", id, ErrManagerUnavailable, err)
+	err = c.Delete(ctx, id)
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusNotFound {
+		return nil
 	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNotFound {
-		return fmt.Errorf("deleting session %s: workload-manager answers %d: %w", id, res.StatusCode, ErrManagerUnavailable)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrManagerUnavailable, err)
 	}
 	return nil
 }
 
-// request addresses the workload-manager, in the name of the owner.
-func (m *Manager) request(ctx context.Context, method, path string, body []byte, owner string) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, m.base.JoinPath(path).String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("addressing the workload-manager: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
+// inTheNameOf is the client of one call.
+func (m *Manager) inTheNameOf(ctx context.Context, owner string) (*client.Client, error) {
+	header := http.Header{}
 	if id := httpserver.RequestIDFrom(ctx); id != "" {
-		req.Header.Set(api.HeaderRequestID, id)
+		header.Set(api.HeaderRequestID, id)
 	}
 	if owner == "" {
-		return req, nil
+		return m.client.With(header), nil
 	}
 	token, err := m.signer.IdentityToken(owner)
 	if err != nil {
 		return nil, fmt.Errorf("identity for the workload-manager: %w: %w", errSigning, err)
 	}
-	req.Header.Set(api.HeaderUserIdentity, token)
-	return req, nil
+	header.Set(api.HeaderUserIdentity, token)
+	return m.client.With(header), nil
 }
 
 // ManagerError is a refusal by the workload-manager. It is passed on.
@@ -165,19 +141,20 @@ var legacyCodes = map[int]string{
 	http.StatusInternalServerError: api.CodeInternal,
 }
 
-// refusal turns an answer other than 200 into an error. One that is no answer
+// refusal turns the error of a create into the router's. An answer that is none
 // of a workload-manager's is unusable, unless it is the 5xx of something in
 // between, whose status says what to do.
-func refusal(workload session.WorkloadRef, res *http.Response, body []byte) error {
-	var refused api.Error
-	readable := json.Unmarshal(body, &refused) == nil && refused.Message != ""
+func refusal(workload session.WorkloadRef, err error) error {
+	refused, ok := errors.AsType[*client.Error](err)
+	readable := ok && refused.Message != ""
+	if !ok || refused.Status < http.StatusBadRequest || !readable && refused.Status < http.StatusInternalServerError {
+		return fmt.Errorf("%w: %w", ErrManagerUnavailable, err)
+	}
 	e := &ManagerError{
-		Status: res.StatusCode, Code: refused.Code, Message: refused.Message,
-		RetryAfter: res.Header.Get("Retry-After"),
+		Status: refused.Status, Code: refused.Code, Message: refused.Message,
+		RetryAfter: refused.Header.Get("Retry-After"),
 	}
 	switch {
-	case res.StatusCode < http.StatusBadRequest, !readable && res.StatusCode < http.StatusInternalServerError:
-		return fmt.Errorf("workload-manager answers %d: %w", res.StatusCode, ErrManagerUnavailable)
 	case !readable:
 		e.Code, e.Message = api.CodeWorkloadManagerUnavailable, "the workload-manager is unavailable"
 	case e.Code == "" && legacyCodes[e.Status] != "":
@@ -188,7 +165,7 @@ func refusal(workload session.WorkloadRef, res *http.Response, body []byte) erro
 	if e.Code == api.CodeTemplateNotFound {
 		// In the words that callers of the router know.
 		e.Message = fmt.Sprintf("%s.agentcube.volcano.sh %q not found",
-			kindTexts[workload.Kind].resource, workload.Namespace+"/"+workload.Name)
+			kindTexts[workload.Kind], workload.Namespace+"/"+workload.Name)
 	}
 	return e
 }

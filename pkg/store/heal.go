@@ -21,7 +21,8 @@ import (
 // A live session whose last activity is not known counts as active now, since
 // a router cannot record activity without an entry.
 func (r *Redis) Index(ctx context.Context) (healed int, err error) {
-	healed, unreadable, err := r.healRows(ctx)
+	wanted := newWanted()
+	healed, unreadable, err := r.healRows(ctx, wanted)
 	if err != nil {
 		return healed, err
 	}
@@ -32,12 +33,17 @@ func (r *Redis) Index(ctx context.Context) (healed int, err error) {
 			return healed, err
 		}
 	}
+	dropped, err := r.dropUnwanted(ctx, wanted)
+	healed += dropped
+	if err != nil {
+		return healed, err
+	}
 	return healed, unreadable
 }
 
-// healRows adds what is missing of the rows. unreadable tells of rows that
-// were passed over.
-func (r *Redis) healRows(ctx context.Context) (healed int, unreadable, err error) {
+// healRows adds what is missing of the rows, and notes what they want of the
+// lists. unreadable tells of rows that were passed over.
+func (r *Redis) healRows(ctx context.Context, wanted *wanted) (healed int, unreadable, err error) {
 	bad := 0
 	for cursor := uint64(0); ; {
 		var page []string
@@ -53,8 +59,8 @@ func (r *Redis) healRows(ctx context.Context) (healed int, unreadable, err error
 			return healed, unreadable, err
 		}
 		var repairs []repair
-		for _, row := range rows {
-			fix, err := r.compare(row)
+		for i := range rows {
+			fix, err := r.compare(&rows[i])
 			if err != nil {
 				bad++
 				unreadable = fmt.Errorf("%d rows were passed over, the last: %w", bad, err)
@@ -64,6 +70,10 @@ func (r *Redis) healRows(ctx context.Context) (healed int, unreadable, err error
 		}
 		n, err := r.heal(ctx, repairs)
 		healed += n
+		if err == nil {
+			n, err = r.healLists(ctx, rows, wanted)
+			healed += n
+		}
 		if err != nil || cursor == 0 {
 			return healed, unreadable, err
 		}
@@ -77,6 +87,8 @@ type indexedRow struct {
 	row    *redis.StringCmd
 	scores [4]any
 	now    time.Time
+	// session is nil until compare has read the row.
+	session *session.Session
 }
 
 // indexed reads the rows of a page of keys, those that are rows, and each index
@@ -164,7 +176,7 @@ type repair struct {
 
 // compare returns the repair that a row needs, or nil. The error is that of a
 // row that cannot be read.
-func (r *Redis) compare(row indexedRow) (*repair, error) {
+func (r *Redis) compare(row *indexedRow) (*repair, error) {
 	text, err := row.row.Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil // removed meanwhile
@@ -176,6 +188,7 @@ func (r *Redis) compare(row indexedRow) (*repair, error) {
 	if err != nil {
 		return nil, err
 	}
+	row.session = &s
 	activity := row.now.Truncate(time.Second)
 	if score := row.scores[1]; score != nil {
 		// As a number or as text, depending on the protocol.

@@ -18,10 +18,15 @@ import (
 //	agentcube:creating     zset    id -> createdAt, of rows that are creating
 //	agentcube:process:<p>  string  heartbeat of a process, TTL 20 s
 //	agentcube:installation string  the id of the installation it belongs to
+//	agentcube:list         zset    all sessions, in the order of creation: see
+//	                               member; every score is 0
+//	agentcube:list:<f>:<v> zset    likewise, of the sessions with the value v
+//	                               in the field f: namespace, kind and name (of
+//	                               the workload), state, owner (by hash)
 //	agentcube:ended:<id>   string  why a session that has no row ended, and a
 //	                               hash of its owner, JSON; TTL 1 h
 //
-// Scores are unix seconds: deadlines and createdAt rounded up, so that nothing
+// Other scores are unix seconds: deadlines and createdAt rounded up, so that nothing
 // is due too early, activity rounded down, as existing routers write it.
 //
 // A script is given all its keys. In a Cluster the tag of a shard would stand
@@ -35,6 +40,7 @@ type keys struct {
 	creating      string
 	processPrefix string
 	installation  string
+	listPrefix    string
 	endedPrefix   string
 }
 
@@ -47,6 +53,7 @@ func newKeys() keys {
 		creating:      "agentcube:creating",
 		processPrefix: "agentcube:process:",
 		installation:  "agentcube:installation",
+		listPrefix:    "agentcube:list",
 		endedPrefix:   "agentcube:ended:",
 	}
 }
@@ -78,3 +85,22 @@ func (k keys) indexes() []string {
 func (k keys) session(id string) []string {
 	return append([]string{k.row(id)}, k.indexes()...)
 }
+
+// list is the key of a list.
+func (k keys) list(l session.List) string {
+	if l == (session.List{}) {
+		return k.listPrefix
+	}
+	return k.listPrefix + ":" + l.Field + ":" + l.Value
+}
+
+func (k keys) lists(of []session.List) []string {
+	names := make([]string, len(of))
+	for i, l := range of {
+		names[i] = k.list(l)
+	}
+	return names
+}
+
+// listPattern matches the keys of all lists.
+func (k keys) listPattern() string { return k.listPrefix + "*" }

@@ -144,6 +144,30 @@ var lostCases = map[string]lostCase{
 			assert.Contains(t, index(t, r, "agentcube:creating"), sessiontest.ID(3))
 		},
 	},
+	"lists are healed": {
+		"local changed",
+		func(t *testing.T, r *Redis) error {
+			put(t, r, sessiontest.Reserved(3, lostTime))
+			_, err := r.Index(t.Context())
+			return err
+		},
+		func(t *testing.T, r *Redis) {
+			page, err := r.List(t.Context(), session.Query{Limit: 10})
+			require.NoError(t, err)
+			assert.Len(t, page.Sessions, 2)
+		},
+	},
+	"sessions are listed": {
+		listScript.Hash(),
+		func(t *testing.T, r *Redis) error {
+			page, err := r.List(t.Context(), session.Query{State: session.StateCreating, Limit: 10})
+			if err == nil {
+				assert.Len(t, page.Sessions, 1)
+			}
+			return err
+		},
+		func(*testing.T, *Redis) {},
+	},
 	"the installation's id is set": {
 		"agentcube:installation",
 		func(t *testing.T, r *Redis) error {

@@ -24,6 +24,8 @@ var scripts = map[string]string{
 	activityScript.Hash(): "activity",
 	claimScript.Hash():    "claim",
 	dueScript.Hash():      "due",
+	listScript.Hash():     "list",
+	relistScript.Hash():   "relist",
 }
 
 // commands that are told apart, beside scripts.

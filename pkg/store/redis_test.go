@@ -25,6 +25,8 @@ func TestKeysAreThoseOfExistingInstallations(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"session:" + row.ID, "session:expiry", "session:last_activity",
 		"agentcube:due", "agentcube:creating", "agentcube:process:p", "agentcube:installation",
+		"agentcube:list", "agentcube:list:namespace:default", "agentcube:list:kind:AgentRuntime", "agentcube:list:name:echo",
+		"agentcube:list:state:creating", "agentcube:list:owner:4c1029697ee358715d3a14a2add817c4",
 	}, server.Keys())
 	scores := map[string]float64{
 		"session:expiry": 1796072044 + 8*3600 + 1, "session:last_activity": 1796072044,

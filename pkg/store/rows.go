@@ -28,8 +28,8 @@ func (r *Redis) Create(ctx context.Context, s session.Session) (session.Session,
 	}
 	e := r.entries(s, s.CreatedAt.Truncate(time.Second), s.CreatedAt)
 	err = r.do(ctx, what, func(ctx context.Context) error {
-		code, err := createScript.Run(ctx, r.client, r.keys.session(s.ID),
-			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating).Int()
+		code, err := createScript.Run(ctx, r.client, append(r.keys.session(s.ID), r.keys.lists(s.Lists())...),
+			s.ID, row, e.expiry, floor(s.CreatedAt), e.due, e.creating, member(s.Position())).Int()
 		if err == nil && code != done {
 			return ErrExists
 		}
@@ -100,8 +100,10 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return 0, err
 			}
+			var lists []string // what an absent row left behind in lists is for Index
 			ended := ""
 			if err == nil {
+				lists = r.keys.lists(have.session.Lists())
 				if refusal = guard(have.session); refusal != nil {
 					return done, nil //nolint:nilerr // returned below: no failure of the store, which do would make of it
 				}
@@ -109,8 +111,9 @@ func (r *Redis) Remove(ctx context.Context, id string, guard func(session.Sessio
 					return 0, err
 				}
 			}
-			return removeScript.Run(ctx, r.client, append(r.keys.session(id), r.keys.ended(id)),
-				id, have.row, ended, int64(session.EndingKept/time.Second)).Int()
+			names := append(r.keys.session(id), r.keys.ended(id))
+			return removeScript.Run(ctx, r.client, append(names, lists...),
+				id, have.row, ended, int64(session.EndingKept/time.Second), member(have.session.Position())).Int()
 		})
 	})
 	if refusal != nil {

@@ -4,7 +4,8 @@ import "github.com/redis/go-redis/v9"
 
 // Every script takes as KEYS the row and the indexes expiry, last_activity,
 // due and creating, unless its comment says otherwise. ARGV[1] is the id. A
-// score of '' means: no entry.
+// score of '' means: no entry. The lists of a session follow as further KEYS;
+// they hold another member than the id.
 //
 // The first write of a script is the one that a full memory refuses (SET): a
 // server checks for memory until a script has written, so a refused script
@@ -13,16 +14,20 @@ import "github.com/redis/go-redis/v9"
 // go-redis runs a script a second time when the answer of the first was lost;
 // each comment says what the second run finds.
 
-// luaPut sets or removes one index entry.
+// luaPut sets or removes one index entry, or one of each of a row of lists.
 const luaPut = `
 local function put(key, score)
   if score == '' then redis.call('ZREM', key, ARGV[1])
   else redis.call('ZADD', key, score, ARGV[1]) end
 end
+local function list(first, last, command, ...)
+  for i = first, last do redis.call(command, KEYS[i], ...) end
+end
 `
 
 // createScript writes the row ARGV[2] and its entries, scores ARGV[3..6] in
-// the order of KEYS[2..5], if there is no row. Returns 1; 0 if there is
+// the order of KEYS[2..5], and the member ARGV[7] into its lists KEYS[6..], if
+// there is no row. Returns 1; 0 if there is
 // another row. A second run finds its own row, which no other can equal since
 // it holds the token of its reservation: 1.
 var createScript = redis.NewScript(luaPut + `
@@ -31,6 +36,7 @@ if row == ARGV[2] then return 1 end
 if row then return 0 end
 redis.call('SET', KEYS[1], ARGV[2])
 for i = 2, 5 do put(KEYS[i], ARGV[i + 1]) end
+list(6, #KEYS, 'ZADD', 0, ARGV[7])
 return 1
 `)
 
@@ -44,6 +50,8 @@ return {redis.call('GET', KEYS[1]), redis.call('ZSCORE', KEYS[2], ARGV[1]), redi
 // updateScript replaces the row ARGV[2] by ARGV[3] and sets the entries of
 // expiry, due and creating to ARGV[4..6]. ARGV[7], unless ”, becomes the last
 // activity. With ARGV[8], unless ”, it refuses if the last activity is newer.
+// The member ARGV[9] leaves the first ARGV[11] of the lists KEYS[6..], and the
+// member ARGV[10] joins the others.
 // Returns 1; 0 if the row is another one; -1 if there is none; -2 if refused.
 // A second run finds its own row and returns 0; the change, tried again on
 // that row, then says that it is done.
@@ -60,20 +68,24 @@ put(KEYS[2], ARGV[4])
 put(KEYS[4], ARGV[5])
 put(KEYS[5], ARGV[6])
 if ARGV[7] ~= '' then put(KEYS[3], ARGV[7]) end
+local left = 5 + tonumber(ARGV[11])
+list(6, left, 'ZREM', ARGV[9])
+list(left + 1, #KEYS, 'ZADD', 0, ARGV[10])
 return 1
 `)
 
-// removeScript removes the row ARGV[2] and its entries, and keeps ARGV[3] in
-// KEYS[6] for ARGV[4] seconds in its place. Returns 1; 0 if the row is another
-// one; -1 if there is none, in which case entries that were left behind are
-// gone now. What is kept comes last: it is less than what went, and a full
-// memory must not refuse it. A second run finds no row and leaves what the
-// first one kept: -1.
-var removeScript = redis.NewScript(`
+// removeScript removes the row ARGV[2] and its entries, also the member ARGV[5]
+// of the lists KEYS[7..], and keeps ARGV[3] in KEYS[6] for ARGV[4] seconds in its
+// place. Returns 1; 0 if the row is another one; -1 if there is none, in which
+// case entries that were left behind are gone now. What is kept comes last: it
+// is less than what went, and a full memory must not refuse it. A second run
+// finds no row and leaves what the first one kept: -1.
+var removeScript = redis.NewScript(luaPut + `
 local row = redis.call('GET', KEYS[1])
 if row and row ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])
 for i = 2, 5 do redis.call('ZREM', KEYS[i], ARGV[1]) end
+list(7, #KEYS, 'ZREM', ARGV[5])
 if not row then return -1 end
 redis.call('SET', KEYS[6], ARGV[3], 'EX', ARGV[4])
 return 1

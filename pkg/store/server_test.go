@@ -136,6 +136,7 @@ func subject(r *Redis) sessiontest.Subject {
 			return sessiontest.Indexes{
 				Expiry: index(t, r, "session:expiry"), Activity: index(t, r, "session:last_activity"),
 				Due: index(t, r, "agentcube:due"), Creating: index(t, r, "agentcube:creating"),
+				Lists: lists(t, r),
 			}
 		},
 		Rows: func(t *testing.T) map[string]session.Session {
@@ -165,6 +166,31 @@ func index(t *testing.T, r *Redis, key string) map[string]time.Time {
 	return entries
 }
 
+// lists reads all lists, by their keys and members as they are documented.
+func lists(t *testing.T, r *Redis) sessiontest.Lists {
+	t.Helper()
+	found := sessiontest.Lists{}
+	names, err := r.client.Keys(t.Context(), "agentcube:list*").Result()
+	require.NoError(t, err)
+	for _, name := range names {
+		var list session.List
+		if rest := strings.TrimPrefix(name, "agentcube:list"); rest != "" {
+			parts := strings.SplitN(rest, ":", 3)
+			require.Len(t, parts, 3, name)
+			list = session.List{Field: parts[1], Value: parts[2]}
+		}
+		members, err := r.client.ZRangeWithScores(t.Context(), name, 0, -1).Result()
+		require.NoError(t, err)
+		for _, m := range members {
+			require.Zero(t, m.Score)
+			at, ok := position(m.Member)
+			require.True(t, ok, m.Member)
+			found.Put(list, at)
+		}
+	}
+	return found
+}
+
 func rows(t *testing.T, r *Redis) map[string]session.Session {
 	t.Helper()
 	found := map[string]session.Session{}
@@ -188,8 +214,7 @@ func rows(t *testing.T, r *Redis) map[string]session.Session {
 func loadScripts(t *testing.T, r *Redis) {
 	t.Helper()
 	for _, s := range []*redis.Script{
-		createScript, readScript, updateScript, removeScript, healScript, activityScript, dueScript,
-		keepScript,
+		createScript, readScript, updateScript, removeScript, healScript, activityScript, dueScript, listScript, keepScript,
 	} {
 		require.NoError(t, s.Load(t.Context(), r.client).Err())
 	}

@@ -94,8 +94,11 @@ func (r *Redis) swap(ctx context.Context, have snapshot, next session.Session, s
 		active, activity = floor(have.now), have.now.Truncate(time.Second)
 	}
 	e := r.entries(next, activity, have.now)
-	code, err := updateScript.Run(ctx, r.client, r.keys.session(next.ID),
-		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since).Int()
+	left, joined := moves(have.session, next)
+	names := append(r.keys.session(next.ID), r.keys.lists(append(left, joined...))...)
+	code, err := updateScript.Run(ctx, r.client, names,
+		next.ID, have.row, row, e.expiry, e.due, e.creating, active, since,
+		member(have.session.Position()), member(next.Position()), len(left)).Int()
 	return next, code, err
 }
 

@@ -151,7 +151,7 @@ func newRig(t testing.TB, config ...func(*workloadmanager.Config)) *rig {
 	r.store = sessiontest.NewFaulty(r.rows)
 	c := workloadmanager.Config{
 		Rows: r.store, Changes: r.hub,
-		Clock: clk, Log: zap.New(core), Sessions: r.backend, Templates: r.backend, Identity: r.backend, Health: r.health,
+		Clock: clk, Log: zap.New(core), Sessions: r.backend, Index: r.store, Templates: r.backend, Identity: r.backend, Health: r.health,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }),
 	}
 	for _, change := range config {

@@ -97,9 +97,20 @@ func checkNames(namespace, name string) error {
 	if name == "" {
 		return invalid("name is required")
 	}
+	if err := checkNamespace(namespace); err != nil {
+		return err
+	}
+	return checkName(name)
+}
+
+func checkNamespace(namespace string) error {
 	if len(validation.IsDNS1123Label(namespace)) > 0 {
 		return invalid("namespace must be a DNS label: at most 63 lower-case letters, digits and '-'")
 	}
+	return nil
+}
+
+func checkName(name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return invalid("name must be a DNS name: at most 253 lower-case letters, digits, '-' and '.'")
 	}

@@ -31,6 +31,7 @@ func TestEveryRouteAndMethod(t *testing.T) {
 		createRuntime + "/sessions/" + knownID: "DELETE",
 		createInterpreter + "/sessions/" + knownID: "DELETE",
 		createRuntime + "/sessions/a%2Fb":          "DELETE",
+		"/v1/sessions":                             "GET, HEAD",
 		"/v1/sessions/" + knownID:                  "GET, HEAD, PATCH, DELETE",
 		"/v1/sessions/" + knownID + "/keepalive":   "POST",
 	} {

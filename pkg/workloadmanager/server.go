@@ -49,6 +49,7 @@ type Config struct {
 	Clock     clock.Clock
 	Log       *zap.Logger
 	Sessions  Sessions
+	Index     Index
 	Rows      Rows
 	Changes   Changes
 	Templates Templates
@@ -130,6 +131,7 @@ func (s *Server) routes() *chi.Mux {
 	// Both take any session: existing callers do not know which made theirs.
 	r.Delete("/v1/agent-runtime/sessions/{id}", s.handle(s.delete))
 	r.Delete("/v1/code-interpreter/sessions/{id}", s.handle(s.delete))
+	r.Get("/v1/sessions", s.handle(s.list))
 	r.Delete("/v1/sessions/{id}", s.handle(s.delete))
 	r.Get("/v1/sessions/{id}", s.handle(s.readSession))
 	r.Patch("/v1/sessions/{id}", s.handle(s.patchSession))

@@ -20,7 +20,7 @@ const (
 // program can import them.
 var floors = [][]string{
 	{"pkg/api", "pkg/session"},
-	{"pkg/sieve"},
+	{"pkg/sieve", "pkg/client"},
 	{
 		"pkg/config", "pkg/telemetry", "pkg/httpserver", "pkg/auth", "pkg/store", "pkg/sandbox",
 	},
@@ -31,6 +31,8 @@ var floors = [][]string{
 	},
 	{"pkg/workloadmanager", "pkg/router"},
 	{"cmd/internal/command"},
+	{"cmd/internal/reach", "cmd/internal/doctor"},
+	{"cmd/internal/cli"},
 	{"cmd/workload-manager", "cmd/router", "cmd/agentcube"},
 }
 
@@ -58,6 +60,16 @@ var Rules = []Rule{
 				return nil
 			}
 			return filter(p.Deps, func(dep string) bool { return !isStandard(dep) })
+		},
+	},
+	{
+		Name: "pkg/client needs pkg/api and the standard library only",
+		Why:  "programs of others import it, and must get nothing else along",
+		Check: func(p Package) []string {
+			if p.Path != "pkg/client" {
+				return nil
+			}
+			return filter(p.Deps, func(dep string) bool { return !isStandard(dep) && dep != "pkg/api" })
 		},
 	},
 	{

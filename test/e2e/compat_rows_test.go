@@ -126,6 +126,9 @@ func recordedRows(t *testing.T, e *env) {
 
 	for _, m := range []moved{served, claimed} {
 		e.servedAsRecorded(t, m)
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.Contains(c, e.list(t.Context(), c, "&state=ready"), m.id)
+		}, settle, pollInterval)
 	}
 	e.rewritten(t, claimed)
 	e.followsPod(t, served)

@@ -240,5 +240,6 @@ func (e *env) gone(t *testing.T, id string) {
 		_, ok := e.row(t, id)
 		assert.False(c, ok, "the row is there")
 		assert.Empty(c, e.indexed(t, id), "index entries")
+		assert.Empty(c, e.inLists(t, id), "lists")
 	}, settle, 20*time.Millisecond)
 }

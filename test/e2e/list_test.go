@@ -5,8 +5,9 @@ import "slices"
 // shared are the behaviours that do not disturb each other.
 func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
-		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, routerBehaviours,
-		compatBehaviours, sessionBehaviours, observeBehaviours)
+		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, sessionBehaviours,
+		listBehaviours, routerBehaviours, compatBehaviours, cliBehaviours, cliSessionBehaviours,
+		observeBehaviours)
 }
 
 // slow are those of them that mostly wait. They take next to nothing of the

@@ -27,6 +27,7 @@ import (
 	"github.com/agentcube/agentcube/pkg/router"
 	"github.com/agentcube/agentcube/pkg/router/lookup"
 	"github.com/agentcube/agentcube/pkg/sandbox"
+	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/store"
 	"github.com/agentcube/agentcube/pkg/telemetry"
 	"github.com/agentcube/agentcube/pkg/workloadmanager"
@@ -97,7 +98,13 @@ func workloadManager() *prometheus.Registry {
 	reconcile.NewMetrics(r)
 	gc.NewMetrics(r)
 	resync.NewMetrics(r)
-	r.MustRegister(health, sandbox.NewEvents(clk, nil, sandbox.API{}, "", sandbox.ClientOptions{}, log))
+	sessions := telemetry.NewSessions(func(context.Context) (map[string]int, error) {
+		return map[string]int{
+			string(session.StateCreating): 0, string(session.StateReady): 0, string(session.StateNotReady): 0,
+			string(session.StateSuspended): 0, string(session.StateDeleting): 0,
+		}, nil
+	})
+	r.MustRegister(health, sessions, sandbox.NewEvents(clk, nil, sandbox.API{}, "", sandbox.ClientOptions{}, log))
 	return r
 }
 

@@ -26,7 +26,7 @@ type Program struct {
 	URL string
 }
 
-// buildPrograms builds both as they stand in the source tree.
+// buildPrograms builds all as they stand in the source tree.
 func buildPrograms(ctx context.Context, root, dir string, tags []string, log io.Writer) (string, error) {
 	begun := time.Now()
 	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
@@ -39,7 +39,7 @@ func buildPrograms(ctx context.Context, root, dir string, tags []string, log io.
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
 	}
-	say(log, "workload-manager and router built (%s)", time.Since(begun).Round(time.Millisecond))
+	say(log, "the programs are built (%s)", time.Since(begun).Round(time.Millisecond))
 	return bin, nil
 }
 

@@ -39,6 +39,7 @@ func Run(t *testing.T, subject func(*testing.T) Subject) {
 		"index":    indexCases,
 		"process":  processCases,
 		"scan":     scanCases,
+		"list":     listCases,
 	}
 	for group, cases := range groups {
 		t.Run(group, func(t *testing.T) {

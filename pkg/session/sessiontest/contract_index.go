@@ -200,7 +200,7 @@ var indexCases = map[string]func(*testing.T, Subject){
 		}
 		healed, err := s.Index(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, 4+3+2, healed)
+		assert.Equal(t, 4+3+2+3*6, healed, "and each is in six lists")
 		s.check(t)
 		x := s.Indexes(t)
 		assert.WithinRange(t, x.Activity[ready.ID], now, s.now(t), "an unknown activity is not taken for an old one")
@@ -224,7 +224,7 @@ var indexCases = map[string]func(*testing.T, Subject){
 		s.Put(t, row)
 		healed, err := s.Index(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, 2, healed, "the placeholder entry and the expiry")
+		assert.Equal(t, 4, healed, "the placeholder entry and the expiry, and the lists of both states")
 		s.check(t)
 	},
 	"nothing breaks beside creates, updates and removals": func(t *testing.T, s Subject) {

@@ -53,7 +53,7 @@ func NewFake(clk clock.PassiveClock) *Fake {
 		ended: map[string]ended{},
 		indexes: Indexes{
 			Expiry: map[string]time.Time{}, Activity: map[string]time.Time{},
-			Due: map[string]time.Time{}, Creating: map[string]time.Time{},
+			Due: map[string]time.Time{}, Creating: map[string]time.Time{}, Lists: Lists{},
 		},
 	}
 }
@@ -88,7 +88,7 @@ func (f *Fake) Indexes() Indexes {
 	defer f.mu.Unlock()
 	return Indexes{
 		Expiry: maps.Clone(f.indexes.Expiry), Activity: maps.Clone(f.indexes.Activity),
-		Due: maps.Clone(f.indexes.Due), Creating: maps.Clone(f.indexes.Creating),
+		Due: maps.Clone(f.indexes.Due), Creating: maps.Clone(f.indexes.Creating), Lists: f.indexes.Lists.clone(),
 	}
 }
 
@@ -126,6 +126,7 @@ func (f *Fake) Create(ctx context.Context, s session.Session) (session.Session, 
 		return session.Session{}, fmt.Errorf("creating session %s: %w", s.ID, session.ErrExists)
 	}
 	f.write(s)
+	f.indexes.Lists.add(s)
 	f.indexes.Activity[s.ID] = floor(s.CreatedAt)
 	f.enter(s, f.indexes.Activity[s.ID], s.CreatedAt)
 	return s.Clone(), nil
@@ -189,6 +190,7 @@ func (f *Fake) swap(have entry, next session.Session, idleSince time.Time) (bool
 		f.indexes.Activity[next.ID] = activity
 	}
 	f.write(next)
+	f.indexes.Lists.move(have.session, next)
 	f.enter(next, activity, now)
 	return true, nil
 }
@@ -341,7 +343,7 @@ func (f *Fake) Index(ctx context.Context) (int, error) {
 			}
 		}
 	}
-	return healed, nil
+	return healed + f.indexes.Lists.heal(f.rows), nil
 }
 
 func (f *Fake) Beat(ctx context.Context, process string) error {
@@ -452,4 +454,5 @@ func (f *Fake) dropEntries(id string) {
 	for _, index := range f.indexes.all() {
 		delete(index, id)
 	}
+	f.indexes.Lists.dropID(id)
 }

@@ -247,6 +247,14 @@ func (f *Faulty) Scan(ctx context.Context, cursor uint64) (rows []session.Row, n
 	return rows, next, nil
 }
 
+func (f *Faulty) List(ctx context.Context, q session.Query) (session.Page, error) {
+	return through(ctx, f, "List", func() (session.Page, error) { return f.inner.List(ctx, q) })
+}
+
+func (f *Faulty) States(ctx context.Context) (map[session.State]int, error) {
+	return through(ctx, f, "States", func() (map[session.State]int, error) { return f.inner.States(ctx) })
+}
+
 func (f *Faulty) Now(ctx context.Context) (time.Time, error) {
 	return through(ctx, f, "Now", func() (time.Time, error) { return f.inner.Now(ctx) })
 }

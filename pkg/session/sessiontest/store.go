@@ -34,6 +34,8 @@ type Store interface {
 	Creating(ctx context.Context, after session.Placeholder, limit int) ([]session.Placeholder, error)
 	Index(ctx context.Context) (healed int, err error)
 	Scan(ctx context.Context, cursor uint64) (rows []session.Row, next uint64, err error)
+	List(ctx context.Context, q session.Query) (session.Page, error)
+	States(ctx context.Context) (map[session.State]int, error)
 
 	Beat(ctx context.Context, process string) error
 	Alive(ctx context.Context, processes ...string) (map[string]bool, error)
@@ -46,4 +48,6 @@ type Store interface {
 // Indexes are the entries of every index, as they are kept: in full seconds.
 type Indexes struct {
 	Expiry, Activity, Due, Creating map[string]time.Time
+	// Lists that are not empty.
+	Lists Lists
 }

@@ -54,6 +54,7 @@ func Check(s Snapshot) []Violation {
 	c.objects()
 	c.rows()
 	c.indexes()
+	c.lists()
 	c.sessions()
 	c.strangers()
 	slices.SortFunc(c.found, func(a, b Violation) int {

@@ -249,6 +249,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			t.Parallel()
 			s := good()
 			test.spoil(&s)
+			fillLists(&s)
 			var kinds []string
 			for _, v := range Check(s) {
 				kinds = append(kinds, v.Kind)

@@ -38,6 +38,8 @@ type Store struct {
 	Unreadable map[string]string
 	// Members of each index.
 	Members map[string][]string
+	// Lists are the members of each list that is not empty.
+	Lists map[string][]string
 }
 
 // Row is the part of a row that is compared, in the names of the wire.
@@ -48,6 +50,8 @@ type Row struct {
 	Name        string       `json:"name"`
 	EntryPoints []EntryPoint `json:"entryPoints"`
 	SessionID   string       `json:"sessionId"`
+	OwnerID     string       `json:"ownerId"`
+	CreatedAt   string       `json:"createdAt"`
 	ExpiresAt   string       `json:"expiresAt"`
 	IdleTimeout string       `json:"idleTimeout"`
 	Status      string       `json:"status"`

@@ -69,6 +69,7 @@ func (w *World) readStore(ctx context.Context) (check.Store, error) {
 	if err := keys.Err(); err != nil {
 		return s, err
 	}
+	var err error
 	for _, index := range check.Indexes {
 		members, err := w.redis.ZRange(ctx, index, 0, -1).Result()
 		if err != nil {
@@ -76,7 +77,24 @@ func (w *World) readStore(ctx context.Context) (check.Store, error) {
 		}
 		s.Members[index] = members
 	}
-	return s, nil
+	s.Lists, err = w.readLists(ctx)
+	return s, err
+}
+
+// readLists reads every list, those of no session too.
+func (w *World) readLists(ctx context.Context) (map[string][]string, error) {
+	lists := map[string][]string{}
+	keys := w.redis.Scan(ctx, 0, check.ListPrefix+"*", page).Iterator()
+	for keys.Next(ctx) {
+		members, err := w.redis.ZRange(ctx, keys.Val(), 0, -1).Result()
+		if err != nil {
+			return nil, err
+		}
+		if len(members) > 0 { // not gone meanwhile
+			lists[keys.Val()] = members
+		}
+	}
+	return lists, keys.Err()
 }
 
 func (w *World) readCluster(ctx context.Context) (check.Cluster, error) {

@@ -1,0 +1,3 @@
+package cli
+
+//go:generate go run -tags generate ./docs ../../../docs/cli.md

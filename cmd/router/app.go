@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
@@ -38,6 +39,8 @@ type app struct {
 	log   *zap.Logger
 	clock clock.RealClock
 
+	registry *prometheus.Registry
+	tracing  *telemetry.Tracing // nil: off
 	health   *httpserver.Health
 	store    *store.Redis
 	rows     *lookup.Cache
@@ -69,8 +72,14 @@ func Run(ctx context.Context, cfg config.Router, log *zap.Logger, onListen func(
 // newApp builds everything and opens the listener. Nothing runs yet.
 func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, error) {
 	a := &app{cfg: cfg, log: log}
+	a.registry = telemetry.NewRegistry("router", telemetry.ReadBuild())
 	a.health = httpserver.NewHealth(a.clock, log)
 	kube, err := newKube(cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.tracing, err = telemetry.NewTracing(ctx, "router", telemetry.ReadBuild(),
+		telemetry.TraceOptions{URL: cfg.Trace.URL, Ratio: cfg.Trace.Ratio}, log)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +90,7 @@ func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, erro
 			RoleClaim: cfg.OIDC.RoleClaim, RequiredRole: cfg.OIDC.RequiredRole,
 		}, log)
 	}
-	options := store.Options{CallTimeout: cfg.Store.Timeout}
+	options := store.Options{CallTimeout: cfg.Store.Timeout, Metrics: store.NewMetrics(a.clock, a.registry)}
 	a.store = store.New(a.clock, store.Client(store.Config{
 		Addrs: []string{cfg.Store.Addr}, Password: cfg.Store.Password, Options: options,
 	}), options)
@@ -95,6 +104,7 @@ func newApp(ctx context.Context, cfg config.Router, log *zap.Logger) (*app, erro
 	a.health.Detail("store", a.store.Ping)
 	a.health.Detail("identity-key", a.hasKey)
 	if err := a.listen(ctx); err != nil {
+		a.tracing.Close(ctx)
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
@@ -132,28 +142,30 @@ func (a *app) newRouter() (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := telemetry.NewRegistry("router", telemetry.ReadBuild())
-	registry.MustRegister(a.health)
 	deps := router.Dependencies{
 		Store:    a.rows,
 		Endings:  a.store,
-		Creator:  router.NewManager(manager, a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
+		Creator:  router.NewManager(a.tracing.Transport("workload-manager", manager), a.cfg.WorkloadManagerURL, a.signer, a.cfg.CreateTimeout),
 		Signer:   a.signer,
 		Activity: a.activity,
 		Health:   a.health,
-		Metrics:  telemetry.MetricsHandler(registry),
+		Metrics:  telemetry.MetricsHandler(a.registry),
+		Observe:  httpserver.NewRequests(a.registry, router.Routes()...).Observe,
+		Tracer:   a.tracing.Tracer(),
 	}
 	if a.oidc != nil { // a nil pointer in the interface would not be nil
 		deps.Authenticator = a.oidc
 	}
-	return router.New(a.clock, deps, router.Options{
+	rt := router.New(a.clock, deps, router.Options{
 		MaxConcurrentRequests:  a.cfg.MaxConcurrentRequests,
 		DialTimeout:            a.cfg.DialTimeout,
 		ResponseTimeout:        a.cfg.ResponseTimeout,
 		AllowLoopbackEndpoints: a.cfg.AllowLoopbackEndpoints,
 		SandboxCAs:             roots,
 		TrustedProxies:         a.cfg.TrustedProxies,
-	}, a.log), nil
+	}, a.log)
+	a.registry.MustRegister(a.health, a.rows, rt)
+	return rt, nil
 }
 
 // run holds the order of start and stop.
@@ -166,7 +178,7 @@ func (a *app) newRouter() (*router.Router, error) {
 // a delay HTTP drains, streams and upgraded connections included; 2. activity
 // is flushed, of which the last requests were the last source; 3. the signer
 // and what else served requests ends; 4. the store closes, to which activity
-// went. The logger is flushed by the caller.
+// went, and the last spans are sent. The logger is flushed by the caller.
 func (a *app) run(ctx context.Context) error {
 	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -190,6 +202,7 @@ func (a *app) run(ctx context.Context) error {
 	activityErr := activity.Wait()
 	stopServing() // stop 3
 	servingErr := serving.Wait()
+	defer a.tracing.Close(ctx)
 	return errors.Join(serveErr, activityErr, servingErr, a.store.Close()) // stop 4
 }
 

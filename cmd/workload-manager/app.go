@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 
@@ -47,6 +48,8 @@ type app struct {
 	clients clients
 
 	registry *prometheus.Registry
+	metrics  metrics
+	tracing  *telemetry.Tracing // nil: off
 	health   *httpserver.Health
 	verifier *auth.Verifier
 	lister   *workload.Lister
@@ -81,15 +84,21 @@ func Run(ctx context.Context, cfg config.WorkloadManager, log *zap.Logger, onLis
 func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManager, log *zap.Logger) (*app, error) {
 	a := &app{cfg: cfg, log: log, clock: clk, process: processID(), sessions: newLateSessions(), changes: changes.New()}
 	a.registry = telemetry.NewRegistry("workload-manager", telemetry.ReadBuild())
+	a.metrics = newMetrics(clk, a.registry)
 	var err error
-	if a.clients, err = newClients(cfg); err != nil {
+	a.tracing, err = telemetry.NewTracing(ctx, "workload-manager", telemetry.ReadBuild(),
+		telemetry.TraceOptions{URL: cfg.Trace.URL, Ratio: cfg.Trace.Ratio}, log)
+	if err != nil {
+		return nil, err
+	}
+	if a.clients, err = newClients(cfg, a.tracing); err != nil {
 		return nil, err
 	}
 	a.health = httpserver.NewHealth(a.clock, log)
 	a.registry.MustRegister(a.health)
 	a.verifier = auth.NewVerifier(a.clock, a.clients.kube, cfg.SecretNamespace(), log)
 	a.lister = workload.NewLister(a.clock, a.clients.dynamic, a.clients.discovery, log)
-	a.store = newStore(cfg, a.clock)
+	a.store = newStore(cfg, a.clock, a.metrics.store)
 	a.registry.MustRegister(telemetry.NewSessions(a.countSessions))
 	a.health.Detail("store", a.store.Ping)
 	a.health.Detail("cluster", a.clusterServes)
@@ -100,6 +109,7 @@ func newApp(ctx context.Context, clk clock.WithTicker, cfg config.WorkloadManage
 		return nil
 	})
 	if err := a.listen(ctx); err != nil {
+		a.tracing.Close(ctx)
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
@@ -137,6 +147,8 @@ func (a *app) listen(ctx context.Context) error {
 			Rows: a.store, Changes: a.changes,
 			Health:           a.health,
 			Metrics:          telemetry.MetricsHandler(a.registry),
+			Requests:         a.metrics.requests,
+			Tracer:           a.tracing.Tracer(),
 			RuntimeClassName: a.cfg.RuntimeClassName,
 		}),
 		Health:       a.health,
@@ -169,7 +181,7 @@ func (a *app) listen(ctx context.Context) error {
 // collector, the elector and the syncs, then the undos that outlived their
 // requests; 3. the watches stop, which all of these need, and the heartbeat,
 // without which another replica would take over what is still being undone;
-// 4. the store closes.
+// 4. the store closes, and the last spans are sent.
 //
 // What fails for good stops the program: without it sessions would be left
 // untended by a process that looks healthy.
@@ -205,6 +217,7 @@ func (a *app) run(ctx context.Context) error {
 	drainErr := a.sessions.wait(supportCtx, a.cfg.UndoTimeout)
 	stopSupport() // stop 3
 	supportErr := support.Wait()
+	defer a.tracing.Close(ctx)
 	return errors.Join(serveErr, workErr, drainErr, supportErr, a.store.Close()) // stop 4
 }
 
@@ -225,13 +238,14 @@ func (g *group) Go(do func() error) {
 	})
 }
 
-func newClients(cfg config.WorkloadManager) (clients, error) {
+func newClients(cfg config.WorkloadManager, tracing *telemetry.Tracing) (clients, error) {
 	restConfig, err := sandbox.RESTConfig(clock.RealClock{}, cfg.Kubeconfig)
 	if err != nil {
 		return clients{}, fmt.Errorf("configuring the cluster's client: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = cfg.ClusterQPS, cfg.ClusterBurst
 	restConfig.UserAgent = "agentcube-workload-manager/" + telemetry.ReadBuild().Version
+	restConfig.Wrap(func(next http.RoundTripper) http.RoundTripper { return tracing.Transport("api-server", next) })
 	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
 		return clients{}, fmt.Errorf("configuring the cluster's client: %w", err)
@@ -254,8 +268,8 @@ func newClients(cfg config.WorkloadManager) (clients, error) {
 	return c, err
 }
 
-func newStore(cfg config.WorkloadManager, clk clock.Clock) *store.Redis {
-	options := store.Options{CallTimeout: cfg.Store.Timeout, CreateBound: createIsOver(cfg)}
+func newStore(cfg config.WorkloadManager, clk clock.Clock, metrics *store.Metrics) *store.Redis {
+	options := store.Options{CallTimeout: cfg.Store.Timeout, CreateBound: createIsOver(cfg), Metrics: metrics}
 	client := store.Client(store.Config{
 		Addrs: []string{cfg.Store.Addr}, Password: cfg.Store.Password, Options: options,
 	})

@@ -15,11 +15,12 @@ func (a *app) newRecord() *sandbox.Record {
 		sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
 }
 
-func (a *app) newResyncer(rows resync.Store, objects resync.Objects, served sandbox.API, reconciler *reconcile.Reconciler, installation string) *resync.Resyncer {
+func (a *app) newResyncer(rows resync.Store, objects resync.Objects, served sandbox.API, reconciler *reconcile.Reconciler, events *sandbox.Events, installation string) *resync.Resyncer {
 	lister := sandbox.NewLister(a.clients.metadata, served, sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
-	r := resync.New(a.clock, a.log, rows, objects, lister, a.newRecord(), reconciler, resync.NewMetrics(a.registry), resync.Options{
+	r := resync.New(a.clock, a.log, rows, objects, lister, a.newRecord(), reconciler, a.metrics.resync, resync.Options{
 		Installation: installation, Namespace: a.cfg.SecretNamespace(), Name: recordName,
 		Interval: a.cfg.ResyncInterval, Grace: a.cfg.ResyncGrace, AdoptUnmarked: a.cfg.AdoptUnmarked,
+		Events: events,
 	})
 	a.health.Detail("resync", r.Held)
 	return r

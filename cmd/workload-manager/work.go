@@ -55,6 +55,10 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 	a.log.Info("agent-sandbox is served", zap.String("version", served.Version), zap.String("installation", installation))
 
 	client := sandbox.NewClient(a.clients.dynamic, served, sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout})
+	events := sandbox.NewEvents(a.clock, a.clients.kube.EventsV1(), served, a.process,
+		sandbox.ClientOptions{CallTimeout: a.cfg.ClusterTimeout}, a.log)
+	a.registry.MustRegister(events)
+	support.Go(func() error { return events.Run(supportCtx) })
 	var resyncer *resync.Resyncer // set before the watcher runs
 	watcher, err := sandbox.NewWatcher(a.clients.dynamic, served, sandbox.WatcherOptions{OnError: func(kind string, err error) {
 		a.log.Warn("watch broken, to be made anew", zap.String("kind", kind), zap.Error(err))
@@ -64,12 +68,13 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 		return err
 	}
 	rows, objects := chaosStore(a.cfg, a.store), chaosCluster(client)
-	provisioner := a.provisioner(rows, objects, client, watcher, installation)
+	provisioner := a.provisioner(rows, objects, client, watcher, events, installation)
 	reconciler := reconcile.New(a.clock, a.log, rows, objects, watcher, provisioner, reconcile.Options{
 		Workers: syncWorkers, SyncBound: a.cfg.DeleteTimeout, Newer: newer,
+		Metrics: a.metrics.reconcile, Events: events,
 	})
 	watcher.OnEvent(chaosEvents(rows, reconciler.Enqueue))
-	resyncer = a.newResyncer(rows, objects, served, reconciler, installation)
+	resyncer = a.newResyncer(rows, objects, served, reconciler, events, installation)
 	a.storeIsBack(resyncer.Trigger)
 	support.Go(func() error { return watcher.Run(supportCtx) })
 	if err := watcher.WaitForSync(ctx); err != nil {
@@ -79,28 +84,32 @@ func (a *app) startWork(ctx, supportCtx context.Context, support *group) error {
 	work := &group{failed: support.failed}
 	work.Go(func() error { return provisioner.Run(ctx) })
 	work.Go(func() error { return reconciler.Run(ctx) })
-	work.Go(func() error { return a.lead(ctx, a.leaderWork(rows, provisioner, resyncer, served)) })
+	work.Go(func() error { return a.lead(ctx, a.leaderWork(rows, provisioner, resyncer, events, served)) })
 	return work.Wait()
 }
 
 func (a *app) provisioner(rows provision.Store, objects provision.Cluster, pools provision.Pools, watcher provision.Watcher,
-	installation string,
+	events *sandbox.Events, installation string,
 ) *provision.Provisioner {
 	dialer := provision.NewDialer(a.clock, (&net.Dialer{}).DialContext)
 	return provision.New(a.clock, a.log, rows, objects, watcher, pools, dialer, provision.Options{
 		Process: a.process, Installation: installation,
 		CreateBound: a.cfg.CreateTimeout, ProbeBound: a.cfg.ProbeTimeout, UndoBound: a.cfg.UndoTimeout,
 		UnknownBound: a.cfg.UnknownTimeout, Changes: a.changes,
+		Metrics: a.metrics.provision, Events: events,
 	})
 }
 
 // leaderWork is what one replica does at a time: term by term, so that nothing
 // is remembered of an earlier one.
-func (a *app) leaderWork(rows collected, finisher gc.Finisher, resyncer *resync.Resyncer, served sandbox.API) func(context.Context) error {
+func (a *app) leaderWork(rows collected, finisher gc.Finisher, resyncer *resync.Resyncer, events *sandbox.Events,
+	served sandbox.API,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		collector := gc.New(a.clock, a.log, rows, rows, rows, finisher, gc.Options{
 			Interval: a.cfg.CollectInterval, Page: collectPage, Workers: collectWorkers,
 			CreateBound: createIsOver(a.cfg), UnknownBound: a.cfg.UnknownTimeout, OutagePause: a.cfg.OutagePause,
+			Metrics: a.metrics.gc, Events: events,
 		})
 		templates := a.templates(served)
 		var work errgroup.Group

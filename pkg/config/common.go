@@ -11,6 +11,7 @@ type common struct {
 	*Common
 	p         *parser
 	debug     bool
+	tracing   *tracing
 	verbosity *int
 	// stores by type: which one counts is known once --store-type is.
 	stores map[string]*Store
@@ -43,6 +44,7 @@ func addCommon(p *parser, c *Common) *common {
 	f.StringVar(&c.Log.Level, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&raw.debug, "debug", false, "short for --log-level=debug")
 	p.env("log-format", "log-level", "debug")
+	raw.tracing = addObserve(p, c)
 	raw.verbosity = addKlogFlags(p)
 	return raw
 }
@@ -76,6 +78,7 @@ func (c *common) resolve() {
 	if (c.debug || *c.verbosity >= 1) && !c.p.given("log-level") {
 		c.Log.Level = "debug"
 	}
+	c.tracing.resolve(c.p, c.Common)
 	c.TLS.Enabled = c.TLS.Enabled || c.TLS.files()
 	if warning := klogWarning(c.p); warning != "" {
 		c.Warnings = append(c.Warnings, warning)

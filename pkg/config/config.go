@@ -34,6 +34,10 @@ type Common struct {
 	TLS   TLS
 	Store Store
 	Log   Log
+	Trace Trace
+	// AdminAddress is a loopback host:port where the log level is set. Empty:
+	// nowhere.
+	AdminAddress string
 	// Namespace this installation runs in, as given; see SecretNamespace and
 	// SPIFFENamespace.
 	Namespace string
@@ -53,6 +57,9 @@ type Common struct {
 
 // Logging is how records are written.
 func (c Common) Logging() Log { return c.Log }
+
+// Admin is the address of AdminAddress.
+func (c Common) Admin() string { return c.AdminAddress }
 
 // Defaults of Namespace; existing installations differ by use.
 const (

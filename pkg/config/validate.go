@@ -58,6 +58,7 @@ func (v *checks) common(c Common) {
 	v.notNegative("drain-timeout", c.DrainTimeout)
 	v.oneOf("log-format", c.Log.Format, "json", "console")
 	v.oneOf("log-level", c.Log.Level, "debug", "info", "warn", "error")
+	v.observe(c)
 }
 
 func (v *checks) store(s Store) {

@@ -33,6 +33,7 @@ type Record struct {
 	status  int
 	cause   error
 	level   zapcore.Level
+	trace   string
 	carried any
 }
 
@@ -101,8 +102,9 @@ func (r *Record) End(err error) {
 
 // AccessLog writes one record for each request, when it is over. Requests for
 // the quiet paths are logged at debug. Use it within the chi router, whose
-// pattern names the route.
-func AccessLog(clk clock.PassiveClock, log *zap.Logger, quiet ...string) func(http.Handler) http.Handler {
+// pattern names the route. observe, if not nil, is told of each request as well,
+// logged or not.
+func AccessLog(clk clock.PassiveClock, log *zap.Logger, observe ObserveFunc, quiet ...string) func(http.Handler) http.Handler {
 	log = log.WithOptions(zap.WithCaller(false)) // it is always this file, and costs a walk of the stack
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +120,7 @@ func AccessLog(clk clock.PassiveClock, log *zap.Logger, quiet ...string) func(ht
 			}
 			// Deferred: a request that ends in a panic has a record as well.
 			defer func() {
-				entry.write(log, req, rec, clk.Since(start), returned)
+				entry.finish(log, observe, req, rec, clk.Since(start), returned)
 			}()
 			next.ServeHTTP(rec, req)
 			returned = true
@@ -130,11 +132,19 @@ func AccessLog(clk clock.PassiveClock, log *zap.Logger, quiet ...string) func(ht
 // keeps no field beyond its write.
 var recordFields sync.Pool
 
-// write logs the record. returned is false when the handler panicked, which
-// breaks the connection off.
-func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took time.Duration, returned bool) {
+// ObserveFunc is told the route of a request that is over, the status as the
+// client saw it, and how long it took.
+type ObserveFunc func(route string, status int, took time.Duration)
+
+// finish logs the record and tells the observer. returned is false when the
+// handler panicked, which breaks the connection off.
+func (r *Record) finish(log *zap.Logger, observe ObserveFunc, req *http.Request, rec *recorder, took time.Duration, returned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	route, status := r.pattern(req), r.answered(req, rec, returned)
+	if observe != nil {
+		observe(route, status, took)
+	}
 	checked := log.Check(r.level, "request")
 	if checked == nil {
 		return
@@ -146,14 +156,17 @@ func (r *Record) write(log *zap.Logger, req *http.Request, rec *recorder, took t
 	fields := (*reused)[:0]
 	fields = append(fields,
 		zap.String("method", req.Method),
-		zap.String("route", r.pattern(req)),
-		zap.Int("status", r.answered(req, rec, returned)),
+		zap.String("route", route),
+		zap.Int("status", status),
 		zap.Int64("bytes", rec.bytes),
 		zap.Duration("duration", took),
 		zap.String("session", r.session),
 		zap.String("code", r.code),
 		zap.String("requestId", r.id),
 	)
+	if r.trace != "" {
+		fields = append(fields, zap.String("trace", r.trace))
+	}
 	if !returned {
 		fields = append(fields, zap.Bool("aborted", true))
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -27,15 +28,17 @@ type edge struct {
 	*httptest.Server
 	clk      *clocktesting.FakePassiveClock
 	logs     *observer.ObservedLogs
+	registry *prometheus.Registry
 	handlers inFlight
 }
 
 func newEdge(t *testing.T, handler http.HandlerFunc) *edge {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
-	e := &edge{clk: clocktesting.NewFakePassiveClock(time.Unix(1796072051, 0)), logs: logs}
+	e := &edge{clk: clocktesting.NewFakePassiveClock(time.Unix(1796072051, 0)), logs: logs, registry: prometheus.NewRegistry()}
+	requests := NewRequests(e.registry, "/livez", "/things/{id}")
 	routes := chi.NewRouter()
-	routes.Use(RequestID, AccessLog(e.clk, zap.New(core), "/livez"), Recover(zap.New(core),
+	routes.Use(RequestID, AccessLog(e.clk, zap.New(core), requests.Observe, "/livez"), Recover(zap.New(core),
 		func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "own shape of "+RequestIDFrom(r.Context()), http.StatusInternalServerError)
 		}))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -67,6 +68,12 @@ func discarding() *zap.Logger {
 // own if that is nil.
 func benchRouter(tb testing.TB, endpoint string, wire http.RoundTripper) (http.Handler, string) {
 	tb.Helper()
+	return benchRouterWith(tb, endpoint, wire, httpserver.NewRequests(prometheus.NewRegistry(), Routes()...).Observe)
+}
+
+// benchRouterWith is one whose requests are counted by observe, if not nil.
+func benchRouterWith(tb testing.TB, endpoint string, wire http.RoundTripper, observe httpserver.ObserveFunc) (http.Handler, string) {
+	tb.Helper()
 	clk := clock.RealClock{}
 	rows := sessiontest.NewFake(clk)
 	log := discarding()
@@ -82,6 +89,7 @@ func benchRouter(tb testing.TB, endpoint string, wire http.RoundTripper) (http.H
 	rt := New(clk, Dependencies{
 		Store: cache, Endings: rows, Creator: &fakeCreator{}, Signer: constant{}, Activity: NewRecorder(clk, rows, log), Health: health,
 		Metrics: httpserver.Status("metrics"),
+		Observe: observe,
 	}, Options{AllowLoopbackEndpoints: true, MaxConcurrentRequests: 1000}, log)
 	if wire != nil {
 		rt.proxy.Transport = &redialer{router: rt, wire: wire}
@@ -130,6 +138,23 @@ func BenchmarkHandler(b *testing.B) {
 			req := benchRequest(b.Context(), "http://router.test", id)
 			for b.Loop() {
 				handler.ServeHTTP(&sink{http.Header{}}, req)
+			}
+		})
+	}
+}
+
+// BenchmarkCounting is what metrics add to the work of the handler.
+func BenchmarkCounting(b *testing.B) {
+	wire := &canned{body: []byte("hello")}
+	for name, observe := range map[string]httpserver.ObserveFunc{
+		"without": nil, "with": httpserver.NewRequests(prometheus.NewRegistry(), Routes()...).Observe,
+	} {
+		router, id := benchRouterWith(b, "127.0.0.1:80", wire, observe)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			req := benchRequest(b.Context(), "http://router.test", id)
+			for b.Loop() {
+				router.ServeHTTP(&sink{http.Header{}}, req)
 			}
 		})
 	}

@@ -139,6 +139,7 @@ func (rt *Router) fail(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	if errors.Is(context.Cause(r.Context()), context.Canceled) {
 		err = fmt.Errorf("%w: %w", errClientGone, err)
 	}
+	rt.counts.failed(err)
 	a := answerTo(err)
 	record := httpserver.RecordFrom(r.Context())
 	record.Fail(a.code, err, a.level)

@@ -12,6 +12,10 @@ import (
 	"github.com/agentcube/agentcube/pkg/session"
 )
 
+// routeInvocations is the pattern of an invocation, as records and metrics have
+// it.
+const routeInvocations = "/v1/namespaces/{namespace}/{kind}/{name}/invocations/*"
+
 // invocations serves every request whose path, as sent, is an invocation, and
 // passes on the others.
 func (rt *Router) invocations(next http.Handler) http.Handler {
@@ -22,7 +26,7 @@ func (rt *Router) invocations(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		httpserver.RecordFrom(r.Context()).SetRoute("/v1/namespaces/{namespace}/{kind}/{name}/invocations/*")
+		httpserver.RecordFrom(r.Context()).SetRoute(routeInvocations)
 		if inv.path == "" {
 			redirect(w, r, path, query, marked)
 			return

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"go.uber.org/zap"
+
+	"github.com/agentcube/agentcube/pkg/httpserver"
 )
 
 // copyBufferSize is what httputil takes without a pool, 32 KiB.
@@ -34,6 +36,9 @@ func (rt *Router) newProxy(wire http.RoundTripper) *httputil.ReverseProxy {
 func (rt *Router) rewrite(pr *httputil.ProxyRequest) {
 	x := exchangeFrom(pr.In.Context())
 	filterHeaders(pr.In, pr.Out.Header, x.to.authorization, trustedPeer(pr.In.RemoteAddr, rt.opts.TrustedProxies))
+	if rt.Tracer != nil {
+		httpserver.InjectTrace(pr.In.Context(), pr.Out.Header)
+	}
 	// The values of trailers arrive after the body, in the client's map.
 	pr.Out.Trailer = pr.In.Trailer
 	x.address(pr.Out)

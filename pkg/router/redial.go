@@ -99,6 +99,7 @@ func (d *redialer) redial(req *http.Request, x *exchange, failure error) (*http.
 		if x.to.authorization != "" {
 			again.Header.Set("Authorization", x.to.authorization)
 		}
+		d.router.counts.retries.Add(1)
 		res, latest := d.send(again, x)
 		if !isDial(latest) {
 			return res, latest

@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"k8s.io/utils/clock"
 
@@ -88,6 +89,11 @@ type Dependencies struct {
 	Health *httpserver.Health
 	// Metrics answers /metrics.
 	Metrics http.Handler
+	// Observe is told of each request that is over. It may be nil.
+	Observe httpserver.ObserveFunc
+	// Tracer begins the span of each request. Nil: nothing is traced, and what
+	// a caller says of its own trace reaches the sandbox as it is.
+	Tracer trace.Tracer
 }
 
 // Options are the router's settings.
@@ -128,6 +134,7 @@ type Router struct {
 	waiting waiting
 	changes *changes
 	conns   *connections
+	counts  *counts
 	idle    *idleConns
 	proxy   *httputil.ReverseProxy
 }
@@ -149,6 +156,7 @@ func New(clk clock.WithTicker, deps Dependencies, opts Options, log *zap.Logger)
 		waiting:      waiting{set: map[*wait]struct{}{}},
 		changes:      newChanges(),
 		conns:        newConnections(),
+		counts:       newCounts(),
 	}
 	wire := newTransports(clk, opts, rt.conns)
 	rt.idle = wire.direct.idle

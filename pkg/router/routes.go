@@ -15,12 +15,13 @@ var quietPaths = []string{"/health/live", "/health/ready", "/livez", "/readyz", 
 // before chi, which would copy each request once more. The order:
 //
 //  1. the request id, which every later record and answer carries;
-//  2. the access record, around everything that can fail;
-//  3. recovery, inside the record so that a panic is in it;
-//  4. invocations, recognised by the path as it was sent. They come before
+//  2. the span, if requests are traced, whose trace the record names;
+//  3. the access record, around everything that can fail;
+//  4. recovery, inside the record so that a panic is in it;
+//  5. invocations, recognised by the path as it was sent. They come before
 //     chi's own routing, which knows a fixed list of methods and matches the
 //     decoded path;
-//  5. the fixed routes, which no concurrency limit reaches.
+//  6. the fixed routes, which no concurrency limit reaches.
 func (rt *Router) Handler() http.Handler {
 	r := chi.NewRouter()
 	r.Use(nameRoute)
@@ -33,7 +34,8 @@ func (rt *Router) Handler() http.Handler {
 	r.MethodNotAllowed(rt.answer(errMethod))
 	return chi.Chain(
 		httpserver.RequestID,
-		httpserver.AccessLog(rt.clock, rt.log, quietPaths...),
+		httpserver.Trace(rt.Tracer, quietPaths...),
+		httpserver.AccessLog(rt.clock, rt.log, rt.Observe, quietPaths...),
 		httpserver.Recover(rt.log, rt.answer(errPanic)),
 		rt.invocations,
 	).Handler(r)

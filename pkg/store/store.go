@@ -54,6 +54,8 @@ type Options struct {
 	// Silence is how long a server that is followed may be silent before it
 	// counts as not answering.
 	Silence time.Duration
+	// Metrics count the calls. Nil: nobody does.
+	Metrics *Metrics
 }
 
 func (o Options) withDefaults() Options {
@@ -92,6 +94,9 @@ type Redis struct {
 // hangs; Client builds one. The clock only paces Wait: whatever is decided by
 // time is decided by the store's own clock.
 func New(clk clock.Clock, client redis.UniversalClient, o Options) *Redis {
+	if o.Metrics != nil {
+		client.AddHook(o.Metrics)
+	}
 	return &Redis{clock: clk, client: client, options: o.withDefaults(), keys: newKeys()}
 }
 

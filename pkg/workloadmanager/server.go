@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"k8s.io/utils/clock"
 
@@ -58,6 +59,10 @@ type Config struct {
 	Identity  Identity
 	Health    *httpserver.Health
 	Metrics   http.Handler
+	// Requests counts them. It may be nil.
+	Requests *httpserver.Requests
+	// Tracer begins the span of each request. Nil: nothing is traced.
+	Tracer trace.Tracer
 	// RuntimeClassName fills templates that name none. Empty: none.
 	RuntimeClassName string
 }
@@ -72,8 +77,33 @@ type Server struct {
 func New(config Config) *Server {
 	s := &Server{Config: config}
 	s.router = s.routes()
+	if s.Requests != nil {
+		s.Requests.Add(patterns(s.router)...)
+	}
 	return s
 }
+
+// patterns are those of all routes.
+func patterns(routes chi.Routes) (patterns []string) {
+	err := chi.Walk(routes, func(_, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		patterns = append(patterns, pattern)
+		return nil
+	})
+	if err != nil { // that of the func above
+		panic(err)
+	}
+	return patterns
+}
+
+func (s *Server) observe() httpserver.ObserveFunc {
+	if s.Requests == nil {
+		return nil
+	}
+	return s.Requests.Observe
+}
+
+// quietPaths are asked all the time and say nothing in a log.
+var quietPaths = []string{"/health", "/livez", "/readyz", "/metrics"}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
@@ -84,8 +114,10 @@ func (s *Server) routes() *chi.Mux {
 	r.Use(
 		// First, so that every record and error bears the id.
 		httpserver.RequestID,
+		// Around the record, which names the trace.
+		httpserver.Trace(s.Tracer, quietPaths...),
 		// Around the recovery, so that a panic is recorded with its 500.
-		httpserver.AccessLog(s.Clock, s.Log, "/health", "/livez", "/readyz", "/metrics"),
+		httpserver.AccessLog(s.Clock, s.Log, s.observe(), quietPaths...),
 		httpserver.Recover(s.Log, func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errPanicked) }),
 		middleware.GetHead,
 	)

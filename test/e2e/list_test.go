@@ -6,7 +6,8 @@ import "slices"
 func shared() []behaviour {
 	return slices.Concat(clusterBehaviours, podBehaviours, suspendBehaviours, endBehaviours, namespaceBehaviours,
 		nameBehaviours, labelBehaviours, lifecycleBehaviours, collectBehaviours, apiBehaviours, sessionBehaviours,
-		listBehaviours, retryBehaviours, routerBehaviours, compatBehaviours, cliBehaviours, cliSessionBehaviours)
+		listBehaviours, retryBehaviours, routerBehaviours, compatBehaviours, cliBehaviours, cliSessionBehaviours,
+		observeBehaviours)
 }
 
 // slow are those of them that mostly wait. They take next to nothing of the

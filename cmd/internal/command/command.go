@@ -29,6 +29,8 @@ const (
 // Settings of a program, as far as they matter here.
 type Settings interface {
 	Logging() config.Log
+	// Admin is where the log level is set; empty: nowhere.
+	Admin() string
 }
 
 // Program is one of ours. C is its configuration.
@@ -56,7 +58,7 @@ func (p Program[C]) Main(args []string, getenv func(string) string, stdout io.Wr
 		_, _ = fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
-	log, _, err := telemetry.NewLogger(cfg.Logging().Format, cfg.Logging().Level, stderr)
+	log, level, err := telemetry.NewLogger(cfg.Logging().Format, cfg.Logging().Level, stderr)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		return exitUsage
@@ -65,6 +67,12 @@ func (p Program[C]) Main(args []string, getenv func(string) string, stdout io.Wr
 	store.LogTo(log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	admin, err := serveAdmin(ctx, cfg.Admin(), level, log)
+	if err != nil {
+		log.Error(p.Name+" does not start", zap.Error(err))
+		return exitFailed
+	}
+	defer admin.close()
 	if err := p.Run(ctx, cfg, log); err != nil {
 		log.Error(p.Name+" ends", zap.Error(err))
 		return exitFailed

@@ -32,6 +32,7 @@ var (
 		{verbs: words("get list watch"), group: "runtime.agentcube.volcano.sh", resource: "codeinterpreters"},
 		{verbs: words("patch"), group: "runtime.agentcube.volcano.sh", resource: "codeinterpreters", subresource: "status"},
 		{verbs: words("update"), group: "runtime.agentcube.volcano.sh", resource: "codeinterpreters", subresource: "finalizers"},
+		{verbs: words("create"), group: "events.k8s.io", resource: "events"},
 		{verbs: words("get"), path: "/readyz"},
 		{verbs: words("create"), group: "coordination.k8s.io", resource: "leases", inOwnNamespaceOnly: true},
 		{verbs: words("get update"), group: "coordination.k8s.io", resource: "leases", name: "agentcube-workload-manager", inOwnNamespaceOnly: true},

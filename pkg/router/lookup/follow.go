@@ -99,6 +99,7 @@ func (c *Cache) Answered(asked time.Time) {
 
 // Changed is called with the ids of rows that were written or removed.
 func (c *Cache) Changed(ids []string) {
+	c.counts.invalidations.Add(uint64(len(ids)))
 	c.mu.Lock()
 	for _, id := range ids {
 		if key, ok := session.KeyOf(id); ok {
@@ -151,6 +152,7 @@ func (c *Cache) Unfollowed() {
 // forget drops all rows, and what reads under way will find. mu is held.
 func (c *Cache) forget() {
 	c.era++
+	c.counts.flushes.Add(1)
 	c.rows.Clear()
 	clear(c.words)
 	clear(c.reads)

@@ -99,6 +99,8 @@ type Cache struct {
 	opts  Options
 	log   *zap.Logger
 
+	counts counts
+
 	mu   sync.RWMutex // guards what follows
 	rows *sieve.Map[session.Key, *session.Route]
 	// words are strings that many rows have in common.
@@ -138,11 +140,14 @@ func (c *Cache) Get(ctx context.Context, id string) (*session.Route, error) {
 	use := c.link.use(c.clock.Now(), c.opts)
 	c.mu.RUnlock()
 	if valid && ok && use {
+		c.counts.hits.Add(1)
 		return row, nil
 	}
+	c.counts.misses.Add(1)
 	row, err := c.Fresh(ctx, id)
 	if err != nil && !answered(err) {
 		if last := c.last(id); last != nil {
+			c.counts.stale.Add(1)
 			return last, nil
 		}
 	}

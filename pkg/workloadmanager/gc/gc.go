@@ -77,6 +77,9 @@ type Options struct {
 	// OutagePause is how long nobody is taken for idle after the store was
 	// out of reach, so that routers can flush the activity they hold.
 	OutagePause time.Duration
+	// Metrics and Events say what is done. Nil: to nobody.
+	Metrics *Metrics
+	Events  Events
 }
 
 // Collector ends what is due, pass by pass.
@@ -112,7 +115,10 @@ func (c *Collector) Run(ctx context.Context) error {
 	ticker := c.clock.NewTicker(c.options.Interval)
 	defer ticker.Stop()
 	for {
-		if stats, err := c.Pass(ctx); err != nil {
+		begun := c.clock.Now()
+		stats, err := c.Pass(ctx)
+		c.options.Metrics.passed(stats, c.clock.Since(begun), err)
+		if err != nil {
 			c.failed("collecting", err)
 		} else if stats.Ended+stats.Failed > 0 {
 			c.log.Info("collected", zap.Int("due", stats.Due), zap.Int("ended", stats.Ended), zap.Int("failed", stats.Failed))

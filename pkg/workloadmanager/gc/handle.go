@@ -83,6 +83,7 @@ func (c *Collector) endLive(ctx context.Context, row session.Session, now time.T
 	}
 	c.log.Info("ending session", zap.String("session", row.ID), zap.String("reason", reason),
 		zap.Time("deadline", deadline), zap.Stringer("object", row.Object))
+	c.tellEnded(row, reason)
 	return c.finish(ctx, marked, now)
 }
 
@@ -115,6 +116,7 @@ func (c *Collector) endCreating(ctx context.Context, row session.Session, now ti
 	}
 	c.log.Info("undoing a session whose creator is gone", zap.String("session", row.ID),
 		zap.Stringer("object", row.Object), zap.String("creator", row.Creator.Process))
+	c.tellEnded(row, causeCreatorGone)
 	return c.finish(ctx, marked, now)
 }
 

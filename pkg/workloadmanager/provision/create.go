@@ -38,6 +38,10 @@ type creation struct {
 	onReserved func(session.Session)
 	// waiting says what the create waits for at the moment.
 	waiting string
+	// steps so far, for metrics and traces.
+	steps steps
+	// answered is when the API server had answered the create call.
+	answered time.Time
 }
 
 // Create makes a session and returns it ready. When it fails, what it made is
@@ -50,23 +54,31 @@ func (p *Provisioner) Create(ctx context.Context, r Request) (session.Session, e
 	return p.run(ctx, r, func(session.Session) {})
 }
 
-func (p *Provisioner) run(ctx context.Context, r Request, onReserved func(session.Session)) (session.Session, error) {
+func (p *Provisioner) run(
+	ctx context.Context, r Request, onReserved func(session.Session),
+) (created session.Session, err error) {
+	begun := p.clock.Now()
+	defer func() { p.options.Metrics.created(r, p.clock.Since(begun), err) }()
 	bounded, cancel := context.WithTimeoutCause(ctx, p.options.CreateBound, errBound)
 	defer cancel()
 	row, err := p.reservation(r)
 	if err != nil {
 		return session.Session{}, err
 	}
-	c := &creation{row: row, onReserved: onReserved}
+	c := &creation{row: row, onReserved: onReserved, steps: p.newSteps(r)}
 	ready, err := p.create(bounded, r, c)
+	c.steps.leave(err)
 	if err == nil {
 		return ready, nil
 	}
 	err = p.outcome(bounded, c, err)
+	p.tellFailed(c, err)
 	if c.reserved {
+		undo := p.newSteps(r)
 		if finished, undoErr := p.detached(ctx, c.row.ID, p.options.AnswerBound, func(ctx context.Context) error {
-			err := p.undo(ctx, c)
-			p.leave(ctx, c, err)
+			err := p.undo(undo.enter(ctx, stepUndo), c)
+			undo.leave(err)
+			p.options.Metrics.undone(p.leave(ctx, c, err))
 			return err
 		}); finished && undoErr != nil {
 			// As text: what the caller is told is why the create failed.
@@ -79,34 +91,34 @@ func (p *Provisioner) run(ctx context.Context, r Request, onReserved func(sessio
 func (p *Provisioner) create(ctx context.Context, r Request, c *creation) (session.Session, error) {
 	if r.Prepare != nil {
 		c.waiting = "the warm pool"
-		if err := r.Prepare(ctx); err != nil {
+		if err := r.Prepare(c.steps.enter(ctx, stepPrepare)); err != nil {
 			return session.Session{}, fmt.Errorf("preparing the warm pool of %s/%s: %w", r.Workload.Namespace, r.Workload.Name, err)
 		}
 	}
 	c.waiting = "the store"
 	// From here on the row may exist; if the answer is lost it is undone.
 	c.reserved = true
-	reserved, err := p.store.Create(ctx, c.row)
+	reserved, err := p.store.Create(c.steps.enter(ctx, stepReserve), c.row)
 	if err != nil {
 		c.reserved = !errors.Is(err, session.ErrExists)
 		c.reservationUnknown = c.reserved
 		return session.Session{}, fmt.Errorf("reserving session %s: %w", c.row.ID, err)
 	}
 	c.onReserved(reserved)
-	if err := p.createObject(ctx, r, c); err != nil {
+	if err := p.createObject(c.steps.enter(ctx, stepObject), r, c); err != nil {
 		return session.Session{}, err
 	}
 	c.waiting = "the sandbox to become ready"
-	object, err := p.waitReady(ctx, c)
+	object, err := p.waitReady(c.steps.enter(ctx, stepWait), c)
 	if err != nil {
 		return session.Session{}, err
 	}
 	observed := observe(object)
-	if err := p.probe(ctx, c, observed); err != nil {
+	if err := p.probe(c.steps.enter(ctx, stepProbe), c, observed); err != nil {
 		return session.Session{}, err
 	}
 	c.waiting = "the store"
-	return p.commit(ctx, c, observed)
+	return p.commit(c.steps.enter(ctx, stepCommit), c, observed)
 }
 
 func (p *Provisioner) reservation(r Request) (session.Session, error) {
@@ -171,6 +183,7 @@ func (p *Provisioner) send(ctx context.Context, r Request, c *creation) (object 
 	object, err = p.cluster.Create(ctx, p.spec(r, c.row))
 	switch {
 	case err == nil:
+		c.answered = p.clock.Now()
 		return object, true, nil
 	case errors.Is(err, sandbox.ErrExists):
 		object, ours, err = p.existing(ctx, c)

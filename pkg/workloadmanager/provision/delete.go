@@ -15,7 +15,8 @@ import (
 //
 // Errors: session.ErrNotFound, session.ErrUnavailable, ErrClientGone, and those
 // of pkg/sandbox; after any but the first, another Delete works.
-func (p *Provisioner) Delete(ctx context.Context, id, reason string) error {
+func (p *Provisioner) Delete(ctx context.Context, id, reason string) (err error) {
+	defer func() { p.options.Metrics.deleted(err) }()
 	// The work ends by the undo bound and then tells what it was that did not
 	// answer; the wait for it must not end in the same moment.
 	finished, err := p.detached(ctx, id, p.options.UndoBound+p.options.AnswerBound, func(ctx context.Context) error {

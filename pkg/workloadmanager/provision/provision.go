@@ -84,6 +84,9 @@ type Options struct {
 	// Changes tell whoever waits for another's create. Nil: it reads the row
 	// every second.
 	Changes Changes
+	// Metrics and Events say how it goes. Nil: to nobody.
+	Metrics *Metrics
+	Events  Events
 }
 
 // WithDefaults fills what is zero.

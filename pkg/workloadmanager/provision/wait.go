@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -50,7 +51,10 @@ func (p *Provisioner) waitReady(ctx context.Context, c *creation) (sandbox.Objec
 func (p *Provisioner) look(ctx context.Context, c *creation, seen *bool) (sandbox.Object, error) {
 	object, cached := p.watcher.Get(c.row.Object)
 	if cached && object.Ref.UID == c.row.Object.UID {
-		*seen = true
+		if !c.answered.IsZero() {
+			p.options.Metrics.shown(object.Ref.Kind, p.clock.Since(c.answered))
+		}
+		c.answered, *seen = time.Time{}, true
 		return object, nil
 	}
 	if !*seen {

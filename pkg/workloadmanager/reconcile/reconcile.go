@@ -53,6 +53,9 @@ type Options struct {
 	SyncBound time.Duration
 	// Newer compares resource versions.
 	Newer func(a, b string) bool
+	// Metrics and Events say what is done. Nil: to nobody.
+	Metrics *Metrics
+	Events  Events
 }
 
 // Back-off of a sync that failed. The default of client-go goes to a thousand
@@ -106,11 +109,13 @@ type Reconciler struct {
 func New(clk clock.WithTicker, log *zap.Logger, store Store, cluster Cluster, cache Cache, finisher Finisher,
 	options Options,
 ) *Reconciler {
-	return &Reconciler{
+	r := &Reconciler{
 		clock: clk, log: log, store: store, cluster: cluster, cache: cache, finisher: finisher, options: options,
 		// Without a name: metrics of the queue would take a goroutine too.
 		woken: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[key]{Clock: clk}),
 	}
+	options.Metrics.watch(r.Len)
+	return r
 }
 
 // Enqueue notes that something happened to an object. It does not block, and
@@ -163,7 +168,9 @@ func (r *Reconciler) next(ctx context.Context, q queue) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.options.SyncBound)
 	defer cancel()
+	begun := r.clock.Now()
 	err := r.sync(ctx, k)
+	r.options.Metrics.synced(r.clock.Since(begun), err)
 	switch {
 	case err == nil:
 		q.Forget(k)

@@ -42,7 +42,7 @@ type world struct {
 	stop    func()
 }
 
-func in(t *testing.T, test func(t *testing.T, w *world)) {
+func in(t *testing.T, test func(t *testing.T, w *world), change ...func(*reconcile.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
@@ -51,9 +51,11 @@ func in(t *testing.T, test func(t *testing.T, w *world)) {
 		w.store = sessiontest.NewFaulty(w.fake)
 		w.cluster = clustertest.New(w.clock)
 		finisher := provision.New(w.clock, zap.NewNop(), w.store, w.cluster, w.cluster.Cache(), w.cluster, nil, provision.Options{})
-		w.r = reconcile.New(w.clock, zap.NewNop(), w.store, w.cluster, w.cluster.Cache(), finisher, reconcile.Options{
-			Workers: 4, SyncBound: syncBound, Newer: newer,
-		})
+		options := reconcile.Options{Workers: 4, SyncBound: syncBound, Newer: newer}
+		for _, c := range change {
+			c(&options)
+		}
+		w.r = reconcile.New(w.clock, zap.NewNop(), w.store, w.cluster, w.cluster.Cache(), finisher, options)
 		w.cluster.OnEvent(w.r.Enqueue)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

@@ -57,6 +57,7 @@ func (r *Reconciler) syncAbsent(ctx context.Context, k key, row session.Session)
 		if err := r.cluster.SetSessionLabel(ctx, k.ref, row.ID); err != nil {
 			return fmt.Errorf("restoring the label of %s: %w", k.ref, err)
 		}
+		r.tellRelabelled(row.ID, k.ref)
 		return nil
 	default:
 		return r.syncPresent(ctx, row, object)
@@ -129,6 +130,7 @@ func (r *Reconciler) refresh(ctx context.Context, row session.Session, observed 
 		r.log.Info("session refreshed", zap.String("session", row.ID), zap.Stringer("object", observed.Object),
 			zap.String("state", string(updated.State)), zap.String("reason", updated.Reason),
 			zap.Int64("generation", updated.Generation))
+		r.tellRefreshed(row, updated)
 	}
 	return nil
 }
@@ -143,6 +145,7 @@ func (r *Reconciler) purge(ctx context.Context, row session.Session, gone sessio
 		return fmt.Errorf("purging session %s: %w", row.ID, err)
 	}
 	r.log.Info("session purged: its object is gone", zap.String("session", row.ID), zap.Stringer("object", gone))
+	r.options.Metrics.purged(causeObjectGone)
 	return nil
 }
 
@@ -162,6 +165,7 @@ func (r *Reconciler) end(ctx context.Context, row session.Session, object sandbo
 	}
 	r.log.Info("session ended: its sandbox is over", zap.String("session", row.ID),
 		zap.Stringer("object", object.Ref), zap.String("reason", object.Failure.Reason))
+	r.tellEnded(row.ID, object)
 	return r.finisher.Finish(ctx, marked, false)
 }
 

@@ -175,11 +175,13 @@ func (r *Resyncer) show(b *Brake, command string) {
 	}
 	r.log.Error("nothing is removed until an operator confirms it", zap.Error(b), zap.String("reason", b.Reason),
 		zap.Time("since", b.Since), zap.String("to confirm", command))
+	r.tell(true, "ResyncHeld", b.Error()+"; to confirm: "+command)
 }
 
 func (r *Resyncer) released() {
 	if r.brake.Swap(nil) != nil {
 		r.log.Info("the resync is not held any more")
+		r.tell(false, "ResyncReleased", "the resync is not held any more")
 	}
 	r.metrics.brake.Set(0)
 }

@@ -105,6 +105,8 @@ type Options struct {
 	AdoptUnmarked bool
 	// Workers make so many calls at a time.
 	Workers int
+	// Events tells of the brake, on the ConfigMap. Nil: to nobody.
+	Events Events
 }
 
 func (o Options) withDefaults() Options {

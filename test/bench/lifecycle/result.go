@@ -10,6 +10,7 @@ import (
 const (
 	resyncBound   = 10 * time.Second
 	residentBound = 400e6
+	pageBound     = 10 * time.Millisecond
 	// spareReads of rows for each that is due.
 	spareReads = 0.1
 )
@@ -27,6 +28,8 @@ type result struct {
 	syncCPU, settleCPU time.Duration
 	// bytes, once everything was compared
 	resident, peak, heap, nextGC int64
+
+	page page // of metrics, once everything was compared
 
 	ended, passes int
 	traffic       traffic
@@ -52,6 +55,8 @@ func (r result) print(out io.Writer) {
 	line("resident", megabytes(r.resident), fmt.Sprintf("(bound: %.0f MB with 100000 sessions)", residentBound/1e6))
 	line("  most since the start", megabytes(r.peak), "")
 	line("  heap in use, and where it is collected next", megabytes(r.heap)+" "+megabytes(r.nextGC), "")
+	line("metrics page, the median and the worst of "+fmt.Sprint(pageReads-1), millis(r.page.median)+" "+millis(r.page.worst),
+		fmt.Sprintf("(bound: %s) %d kB", millis(pageBound), r.page.bytes/1000))
 	line("sessions ended", fmt.Sprintf("%d", r.ended), fmt.Sprintf("in %d pass(es)", r.passes))
 	line("  rows read", fmt.Sprintf("%d", len(r.traffic.rows)),
 		fmt.Sprintf("(bound: %.0f)", float64(r.due)*(1+spareReads)))
@@ -74,5 +79,7 @@ func printPasses(out io.Writer, results []result) {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
 
 func megabytes(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(bytes)/1e6) }

@@ -115,7 +115,8 @@ func (r *result) weigh(ctx context.Context, m *manager) error {
 	r.heap = int64(metrics.Value("go_memstats_heap_alloc_bytes"))
 	r.nextGC = int64(metrics.Value("go_memstats_next_gc_bytes"))
 	r.settleCPU = worked(metrics) - r.syncCPU
-	return nil
+	r.page, err = readPage(ctx, m.url+"/metrics")
+	return err
 }
 
 // worked is the processor time that a program has taken.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,14 +96,16 @@ func withoutStore(t *testing.T, e *env, takeAway func(*testing.T) func()) {
 	assert.NotEmpty(t, before, "the pool had nothing that could have been taken")
 }
 
-// storeSeen waits until the manager has noticed that the store is back: its
-// client looks once a second, and until then creates are told to come again.
+// storeSeen waits until manager and router have noticed that the store is back:
+// their clients look once a second, and until then callers are told to come again.
 func (e *env) storeSeen(t *testing.T) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		var told struct{ Details map[string]string }
 		e.manager(t, http.MethodGet, "/readyz", "").decode(t, &told)
 		assert.Equal(c, "ok", told.Details["store"])
+		a := e.invoke(t, agentRuntime, "none", uuid.NewString(), "/x")
+		assert.Equal(c, http.StatusNotFound, a.status, a)
 	}, settle, probeInterval)
 }
 

@@ -63,6 +63,11 @@ func resumedUnseen(t *testing.T, e *env) {
 	m.notReady(t, e, w)
 	e.inState(t, m.id, "not-ready")
 	require.NoError(t, e.Cluster.Controller.Resume())
-	// For all that we know the pod is another one.
-	m.serves(t, e, w, 2)
+	// For all that we know the pod is another one. The controller may see one
+	// change before the other, and then it soon is.
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		a := m.ask(t, e, w)
+		assert.Equal(c, http.StatusOK, a.status, a)
+		assert.Contains(c, []string{"2", "3"}, a.header.Get(api.HeaderSessionGeneration))
+	}, settle, pollInterval)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +53,7 @@ func TestSessionsAreListed(t *testing.T) {
 		{"-n", "empty"},
 		{"-o", "xml"},
 		{"--kind", "pod"},
+		{"--limit", "-1"},
 		{"extra"},
 	} {
 		b.run(t.Context(), "", append([]string{"sessions", "list"}, args...)...)
@@ -212,7 +215,26 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	b.run(t.Context(), "", "sessions", "list", "--workload-manager-url", "services:8080")
 	b.run(t.Context(), "", "sessions", "list", "--workload-manager-url", "")
+	b.run(t.Context(), "", "sessions", "lst")
+	b.run(t.Context(), "", "templates", "ls", "--all")
 	b.golden(t, "errors")
+}
+
+// What client-go does without a kubeconfig depends on whether it runs in a pod.
+func TestWithoutAClusterTheToolSaysSo(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	b := newBench(t)
+	b.kubeconfig = filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(b.kubeconfig, nil, 0o600))
+	const next = "Say which cluster is meant with --kubeconfig or --context.\n"
+	r := b.run(t.Context(), "", "templates", "list")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, "error: there is no kubeconfig\n"+next, r.errOut)
+	r = b.run(t.Context(), "", "sessions", "list", "--workload-manager-url", "")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.errOut, "there is no kubeconfig\nGive the URL of the service")
+	assert.Zero(t, b.run(t.Context(), "", "templates", "list", "--server", b.cluster.URL).code, "a flag is enough")
+	assert.Zero(t, b.run(t.Context(), "", "sessions", "list").code, "a URL is enough")
 }
 
 func TestShellsAreTold(t *testing.T) {

@@ -95,7 +95,7 @@ func (t *Tool) create(ctx context.Context, c *client.Client, f createFlags) (api
 	created, err := c.Create(ctx, f.CreateOptions)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = &cutOffError{err: err, next: "repeat the command with --idempotency-key " + f.Key + " to get the session that is made"}
+			err = &cutOffError{err: err, next: "Repeat the command with --idempotency-key " + f.Key + " to get the session that is made"}
 		}
 		return api.Session{}, err
 	}
@@ -114,7 +114,7 @@ func (t *Tool) create(ctx context.Context, c *client.Client, f createFlags) (api
 	s, err = c.WaitReady(ctx, created.SessionID, progress)
 	if err != nil && ctx.Err() != nil {
 		err = &cutOffError{err: err, next: fmt.Sprintf(
-			"it is still being made: look with `%[1]s sessions get %[2]s`, end it with `%[1]s sessions delete %[2]s`", t.Name, created.SessionID)}
+			"It is still being made: look with `%[1]s sessions get %[2]s`, end it with `%[1]s sessions delete %[2]s`", t.Name, created.SessionID)}
 	}
 	return s, err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/client"
 	"github.com/agentcube/agentcube/pkg/client/clienttest"
 )
 
@@ -74,6 +76,7 @@ func TestSessionsAreShown(t *testing.T) {
 		{clienttest.ID(1), "-o", "jsonpath={.entryPoints[0].endpoint}"},
 		{clienttest.ID(1), "gone"},
 		{"never"},
+		{"gone", "never"},
 		{},
 		{"a", "b", "-w"},
 	} {
@@ -351,4 +354,15 @@ func TestWhatIsCutOffCanBeTakenUpAgain(t *testing.T) {
 	r := b.run(ctx, "", "sessions", "create", "ar/echo", "--idempotency-key", "mine")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.errOut, "--idempotency-key mine")
+}
+
+func TestAnAnswerThatCutsAWaitOffIsTold(t *testing.T) {
+	t.Parallel()
+	for what, why := range map[string]error{"not ready in time": context.DeadlineExceeded, "interrupted": context.Canceled} {
+		answer := &client.Error{Status: 503, Code: api.CodeStoreUnavailable, Message: "store is unavailable", RequestID: "r"}
+		err := &cutOffError{why: why, err: fmt.Errorf("creating a session: %w", answer), next: "Repeat it."}
+		assert.Equal(t, what+": creating a session: store is unavailable (request r)\nRepeat it.", explain(err, "agentcube", "agentcube"))
+		err.err = fmt.Errorf("creating a session: %w", why)
+		assert.Equal(t, what+"\nRepeat it.", explain(err, "agentcube", "agentcube"), "there was no answer")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ var ends = map[string]string{
 // do next. name is what the program is called, and command is that with the command
 // that failed.
 func explain(err error, name, command string) string {
+	if all, ok := errors.AsType[several](err); ok {
+		return explainAll(all, name, command)
+	}
 	what := err.Error()
 	if answer, ok := errors.AsType[*client.Error](err); ok {
 		what = explainAnswer(err, answer)
@@ -37,6 +41,37 @@ func explain(err error, name, command string) string {
 		what += "\n" + next
 	}
 	return what
+}
+
+// several errors of a command that did the same with several things.
+type several []error
+
+func (s several) Error() string   { return errors.Join(s...).Error() }
+func (s several) Unwrap() []error { return s }
+
+// join is nil without an error, and the error itself where there is one.
+func join(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return several(errs)
+}
+
+// explainAll says what each of some errors is about, and the same advice once.
+func explainAll(errs []error, name, command string) string {
+	var lines, nexts []string
+	for _, err := range errs {
+		what, next, _ := strings.Cut(explain(err, name, command), "\n")
+		lines = append(lines, what)
+		if next != "" && !slices.Contains(nexts, next) {
+			nexts = append(nexts, next)
+		}
+	}
+	return strings.Join(append(lines, nexts...), "\n")
 }
 
 // explainAnswer leaves out of an answer's text what is for programs.

@@ -97,7 +97,7 @@ func (t *Tool) sessionsDelete() *cobra.Command {
 				problems = append(problems, t.print("session/%s deleted", id))
 			}
 		}
-		return errors.Join(problems...)
+		return join(problems...)
 	}
 	return c
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -190,7 +189,7 @@ func (t *Tool) sessionsGet() *cobra.Command {
 		} else {
 			err = o.printEach(t.Out, sessionColumns, things)
 		}
-		return errors.Join(append(problems, err)...)
+		return join(append(problems, err)...)
 	}
 	return c
 }

@@ -20,6 +20,7 @@ The system runs until Ctrl-C. In another terminal:
 
   # the command line tool
   export AGENTCUBE_WORKLOAD_MANAGER_URL=%[3]s AGENTCUBE_ROUTER_URL=%[4]s
+  export WORKLOAD_MANAGER=%[3]s ROUTER=%[4]s   # as the README calls them
   alias agentcube=%[8]s
   agentcube templates list
   agentcube sessions create codeinterpreter/python

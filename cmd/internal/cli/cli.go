@@ -117,7 +117,7 @@ func (t *Tool) findWays() {
 	}
 	t.ways = reach.New(reach.Options{
 		URLs: urls, Namespace: t.namespace,
-		Config: func() (*rest.Config, error) { return t.kube.ToRESTConfig() },
+		Config: t.clusterConfig,
 	})
 }
 
@@ -125,7 +125,7 @@ func (t *Tool) findWays() {
 func Run(ctx context.Context, o Options, args []string) int {
 	t, root := New(o) //nolint:contextcheck // completion gets its context from cobra
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	called, err := root.ExecuteContextC(ctx)
 	_ = t.ways.Close() // a port-forward that broke afterwards is no matter
 	if err == nil {
 		return exitOK
@@ -133,7 +133,7 @@ func Run(ctx context.Context, o Options, args []string) int {
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code) // what there is to say was said
 	}
-	fmt.Fprintln(o.ErrOut, "error: "+explain(err, o.Name))
+	fmt.Fprintln(o.ErrOut, "error: "+explain(err, o.Name, called.CommandPath()))
 	if _, ok := errors.AsType[*usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitUsage
 	}
@@ -152,6 +152,24 @@ func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// group is a command that only holds others: what is none of them is an error, and
+// no call for help.
+func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	var names []string
+	for _, sub := range commands {
+		names = append(names, sub.Name())
+	}
+	c.AddCommand(commands...)
+	c.DisableFlagsInUseLine = true
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usagef("%q is no command of %q: give one of %s", args[0], c.CommandPath(), strings.Join(names, ", "))
+		}
+		return c.Help()
+	}
+	return c
+}
 
 // args makes usage errors of the errors of a check of arguments.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
@@ -175,6 +193,24 @@ func (t *Tool) client(ctx context.Context, s reach.Service) (*client.Client, err
 	}
 	*map[reach.Service]**url.URL{reach.WorkloadManager: &o.WorkloadManager, reach.Router: &o.Router}[s] = base
 	return client.New(o), nil
+}
+
+// errNoCluster: neither a kubeconfig nor a flag says which cluster is meant.
+var errNoCluster = errors.New("there is no kubeconfig")
+
+// clusterConfig is how the API server is reached. Where nothing is configured and
+// the program runs in no pod, client-go would take its own default, localhost.
+func (t *Tool) clusterConfig() (*rest.Config, error) {
+	given, err := t.kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, err
+	}
+	if len(given.Clusters) == 0 && *t.kube.APIServer == "" {
+		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errNoCluster
+		}
+	}
+	return t.kube.ToRESTConfig()
 }
 
 // templateNamespace is the namespace of the kubeconfig and the flags.

@@ -3,8 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/client"
 	"github.com/agentcube/agentcube/pkg/client/clienttest"
 )
 
@@ -51,6 +55,7 @@ func TestSessionsAreListed(t *testing.T) {
 		{"-n", "empty"},
 		{"-o", "xml"},
 		{"--kind", "pod"},
+		{"--limit", "-1"},
 		{"extra"},
 	} {
 		b.run(t.Context(), "", append([]string{"sessions", "list"}, args...)...)
@@ -71,6 +76,7 @@ func TestSessionsAreShown(t *testing.T) {
 		{clienttest.ID(1), "-o", "jsonpath={.entryPoints[0].endpoint}"},
 		{clienttest.ID(1), "gone"},
 		{"never"},
+		{"gone", "never"},
 		{},
 		{"a", "b", "-w"},
 	} {
@@ -212,7 +218,26 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	b.run(t.Context(), "", "sessions", "list", "--workload-manager-url", "services:8080")
 	b.run(t.Context(), "", "sessions", "list", "--workload-manager-url", "")
+	b.run(t.Context(), "", "sessions", "lst")
+	b.run(t.Context(), "", "templates", "ls", "--all")
 	b.golden(t, "errors")
+}
+
+// What client-go does without a kubeconfig depends on whether it runs in a pod.
+func TestWithoutAClusterTheToolSaysSo(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	b := newBench(t)
+	b.kubeconfig = filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(b.kubeconfig, nil, 0o600))
+	const next = "Say which cluster is meant with --kubeconfig or --context.\n"
+	r := b.run(t.Context(), "", "templates", "list")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, "error: there is no kubeconfig\n"+next, r.errOut)
+	r = b.run(t.Context(), "", "sessions", "list", "--workload-manager-url", "")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.errOut, "there is no kubeconfig\nGive the URL of the service")
+	assert.Zero(t, b.run(t.Context(), "", "templates", "list", "--server", b.cluster.URL).code, "a flag is enough")
+	assert.Zero(t, b.run(t.Context(), "", "sessions", "list").code, "a URL is enough")
 }
 
 func TestShellsAreTold(t *testing.T) {
@@ -329,4 +354,15 @@ func TestWhatIsCutOffCanBeTakenUpAgain(t *testing.T) {
 	r := b.run(ctx, "", "sessions", "create", "ar/echo", "--idempotency-key", "mine")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.errOut, "--idempotency-key mine")
+}
+
+func TestAnAnswerThatCutsAWaitOffIsTold(t *testing.T) {
+	t.Parallel()
+	for what, why := range map[string]error{"not ready in time": context.DeadlineExceeded, "interrupted": context.Canceled} {
+		answer := &client.Error{Status: 503, Code: api.CodeStoreUnavailable, Message: "store is unavailable", RequestID: "r"}
+		err := &cutOffError{why: why, err: fmt.Errorf("creating a session: %w", answer), next: "Repeat it."}
+		assert.Equal(t, what+": creating a session: store is unavailable (request r)\nRepeat it.", explain(err, "agentcube", "agentcube"))
+		err.err = fmt.Errorf("creating a session: %w", why)
+		assert.Equal(t, what+"\nRepeat it.", explain(err, "agentcube", "agentcube"), "there was no answer")
+	}
 }

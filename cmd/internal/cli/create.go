@@ -95,7 +95,7 @@ func (t *Tool) create(ctx context.Context, c *client.Client, f createFlags) (api
 	created, err := c.Create(ctx, f.CreateOptions)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = &cutOffError{err: err, next: "repeat the command with --idempotency-key " + f.Key + " to get the session that is made"}
+			err = &cutOffError{why: ctx.Err(), err: err, next: "Repeat the command with --idempotency-key " + f.Key + " to get the session that is made"}
 		}
 		return api.Session{}, err
 	}
@@ -113,8 +113,8 @@ func (t *Tool) create(ctx context.Context, c *client.Client, f createFlags) (api
 	progress(s)
 	s, err = c.WaitReady(ctx, created.SessionID, progress)
 	if err != nil && ctx.Err() != nil {
-		err = &cutOffError{err: err, next: fmt.Sprintf(
-			"it is still being made: look with `%[1]s sessions get %[2]s`, end it with `%[1]s sessions delete %[2]s`", t.Name, created.SessionID)}
+		err = &cutOffError{why: ctx.Err(), err: err, next: fmt.Sprintf(
+			"It is still being made: look with `%[1]s sessions get %[2]s`, end it with `%[1]s sessions delete %[2]s`", t.Name, created.SessionID)}
 	}
 	return s, err
 }
@@ -140,15 +140,22 @@ func sessionOf(c api.CreateResponse, o client.CreateOptions) api.Session {
 
 // cutOffError: the wait ended before what was waited for.
 type cutOffError struct {
+	// why the wait ended: the error of its context
+	why error
+	// err is what the last call came to
 	err  error
 	next string
 }
 
 func (e *cutOffError) Error() string {
-	if errors.Is(e.err, context.DeadlineExceeded) {
-		return "not ready in time"
+	text := "interrupted"
+	if errors.Is(e.why, context.DeadlineExceeded) {
+		text = "not ready in time"
 	}
-	return "interrupted"
+	if _, answered := errors.AsType[*client.Error](e.err); answered {
+		text += ": " + e.err.Error()
+	}
+	return text
 }
 
 func (e *cutOffError) Unwrap() error { return e.err }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,16 +27,51 @@ var ends = map[string]string{
 }
 
 // explain puts an error into words: what is wrong, and in a second line what to
-// do next. name is what the program is called.
-func explain(err error, name string) string {
+// do next. name is what the program is called, and command is that with the command
+// that failed.
+func explain(err error, name, command string) string {
+	if all, ok := errors.AsType[several](err); ok {
+		return explainAll(all, name, command)
+	}
 	what := err.Error()
 	if answer, ok := errors.AsType[*client.Error](err); ok {
 		what = explainAnswer(err, answer)
 	}
-	if next := advice(err, name); next != "" {
+	if next := advice(err, name, command); next != "" {
 		what += "\n" + next
 	}
 	return what
+}
+
+// several errors of a command that did the same with several things.
+type several []error
+
+func (s several) Error() string   { return errors.Join(s...).Error() }
+func (s several) Unwrap() []error { return s }
+
+// join is nil without an error, and the error itself where there is one.
+func join(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return several(errs)
+}
+
+// explainAll says what each of some errors is about, and the same advice once.
+func explainAll(errs []error, name, command string) string {
+	var lines, nexts []string
+	for _, err := range errs {
+		what, next, _ := strings.Cut(explain(err, name, command), "\n")
+		lines = append(lines, what)
+		if next != "" && !slices.Contains(nexts, next) {
+			nexts = append(nexts, next)
+		}
+	}
+	return strings.Join(append(lines, nexts...), "\n")
 }
 
 // explainAnswer leaves out of an answer's text what is for programs.
@@ -67,7 +103,7 @@ func whyGone(reason string) string {
 }
 
 // advice by what an error is.
-func advice(err error, name string) string {
+func advice(err error, name, command string) string {
 	if cut, ok := errors.AsType[*cutOffError](err); ok {
 		return cut.next
 	}
@@ -78,7 +114,7 @@ func advice(err error, name string) string {
 		return "Give the URL of the service, with --workload-manager-url or --router-url, or check with `" + name + " doctor`."
 	}
 	if _, ok := errors.AsType[*usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
-		return "See `" + name + " --help`."
+		return "See `" + command + " --help`."
 	}
 	if errors.Is(err, client.ErrAnswer) {
 		return "What answers is not AgentCube, or much newer than this program: check the URL."
@@ -93,7 +129,7 @@ func adviceOnCluster(err error, name string) string {
 	var status apierrors.APIStatus
 	isStatus := errors.As(err, &status)
 	switch {
-	case clientcmd.IsEmptyConfig(err), clientcmd.IsConfigurationInvalid(err):
+	case errors.Is(err, errNoCluster), clientcmd.IsEmptyConfig(err), clientcmd.IsConfigurationInvalid(err):
 		return "Say which cluster is meant with --kubeconfig or --context."
 	case isStatus && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Name == "":
 		return "The cluster does not know the resource: check the installation with `" + name + " doctor`."

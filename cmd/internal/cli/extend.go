@@ -68,7 +68,7 @@ func (t *Tool) extend(
 		return s, "", err
 	}
 	now := t.Clock.Now()
-	return s, fmt.Sprintf("ends in %s, and if it is unused in %s", until(now, s.ExpiresAt), until(now, s.IdleDeadline)), nil
+	return s, fmt.Sprintf("ends in %s, or in %s if it is not used", until(now, s.ExpiresAt), until(now, s.IdleDeadline)), nil
 }
 
 func (t *Tool) sessionsDelete() *cobra.Command {
@@ -97,7 +97,7 @@ func (t *Tool) sessionsDelete() *cobra.Command {
 				problems = append(problems, t.print("session/%s deleted", id))
 			}
 		}
-		return errors.Join(problems...)
+		return join(problems...)
 	}
 	return c
 }

@@ -78,5 +78,6 @@ func until(now, at time.Time) string {
 	case !at.After(now):
 		return "now"
 	}
-	return duration.HumanDuration(at.Sub(now))
+	// To the second: what was just given two hours has two hours, and not 119 minutes.
+	return duration.HumanDuration(at.Sub(now).Round(time.Second))
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,13 +13,11 @@ import (
 )
 
 func (t *Tool) sessions() *cobra.Command {
-	c := &cobra.Command{
+	return group(&cobra.Command{
 		Use:     "sessions",
 		Aliases: []string{"session", "s"},
 		Short:   "Create, find, inspect, extend and end sessions",
-	}
-	c.AddCommand(t.sessionsList(), t.sessionsGet(), t.sessionsCreate(), t.sessionsExtend(), t.sessionsDelete())
-	return c
+	}, t.sessionsCreate(), t.sessionsDelete(), t.sessionsExtend(), t.sessionsGet(), t.sessionsList())
 }
 
 func (t *Tool) sessionsList() *cobra.Command {
@@ -48,6 +45,9 @@ func (t *Tool) sessionsList() *cobra.Command {
 	o := addOutput(c, plainFormats...)
 	w := addWatch(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if limit < 0 {
+			return usagef("--limit: must not be negative")
+		}
 		if err := t.fillFilter(&filter, all, kind, template); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (t *Tool) sessionsList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return t.printSessions(o, cols, found)
+		return t.printSessions(o, cols, found, filter.Namespace)
 	}
 	return c
 }
@@ -91,15 +91,24 @@ func (t *Tool) fillFilter(f *client.Filter, all bool, kind, template string) (er
 	return nil
 }
 
-func (t *Tool) printSessions(o *output, cols columns, found []watched) error {
+// printSessions of a namespace, or of all if that is empty.
+func (t *Tool) printSessions(o *output, cols columns, found []watched, namespace string) error {
 	things := make([]thing, 0, len(found))
 	for _, x := range found {
 		things = append(things, x.thing)
 	}
 	if len(things) == 0 && o.isTable() {
-		return t.say("No sessions found.")
+		return t.say("No sessions found%s.", in(namespace))
 	}
 	return o.printAll(t.Out, cols, things)
+}
+
+// in says where nothing was found: in a namespace, or anywhere.
+func in(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace
 }
 
 // pageSize keeps the calls few.
@@ -180,7 +189,7 @@ func (t *Tool) sessionsGet() *cobra.Command {
 		} else {
 			err = o.printEach(t.Out, sessionColumns, things)
 		}
-		return errors.Join(append(problems, err)...)
+		return join(append(problems, err)...)
 	}
 	return c
 }

@@ -31,13 +31,11 @@ var templateColumns = columns{
 }
 
 func (t *Tool) templates() *cobra.Command {
-	c := &cobra.Command{
+	return group(&cobra.Command{
 		Use:     "templates",
 		Aliases: []string{"template", "t"},
 		Short:   "Find what sessions are made from",
-	}
-	c.AddCommand(t.templatesList())
-	return c
+	}, t.templatesList())
 }
 
 func (t *Tool) templatesList() *cobra.Command {
@@ -72,15 +70,25 @@ func (t *Tool) templatesList() *cobra.Command {
 			things = append(things, x.thing)
 		}
 		if len(things) == 0 && o.isTable() {
-			return t.say("No templates found.")
+			return t.sayNoTemplates(all)
 		}
 		return o.printAll(t.Out, cols, things)
 	}
 	return c
 }
 
+func (t *Tool) sayNoTemplates(all bool) (err error) {
+	namespace := metav1.NamespaceAll
+	if !all {
+		if namespace, err = t.templateNamespace(); err != nil {
+			return err
+		}
+	}
+	return t.say("No templates found%s.", in(namespace))
+}
+
 func (t *Tool) lookAtTemplates(ctx context.Context, all bool) ([]watched, error) {
-	config, err := t.kube.ToRESTConfig()
+	config, err := t.clusterConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ func TestTheLogLevelIsSetWhileTheProgramRuns(t *testing.T) {
 	call := func(method, path, body string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
 		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl does, unasked
 		res, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		defer func() { _ = res.Body.Close() }()

@@ -64,8 +64,11 @@ const checkController = "agent-sandbox's controller"
 func (d *Doctor) agentSandboxController(ctx context.Context) []Finding {
 	deployments, err := d.Kubernetes.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return one(checkController, Warning, "its Deployment cannot be looked for: "+err.Error(),
-			"ask for the right to list deployments in all namespaces")
+		fix := "mend the API server first"
+		if apierrors.IsForbidden(err) {
+			fix = "ask for the right to list deployments in all namespaces"
+		}
+		return one(checkController, Warning, "its Deployment cannot be looked for: "+err.Error(), fix)
 	}
 	for _, x := range deployments.Items {
 		if x.Name != "agent-sandbox-controller" {

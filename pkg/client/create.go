@@ -86,10 +86,10 @@ func (o CreateOptions) header() http.Header {
 		key = rand.Text()
 	}
 	if !o.Undo {
-		h.Set("Idempotency-Key", key)
+		h.Set(api.HeaderIdempotencyKey, key)
 	}
 	if o.Async {
-		h.Set("Prefer", "respond-async")
+		h.Set(api.HeaderPrefer, api.PreferAsync)
 	}
 	return h
 }

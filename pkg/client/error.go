@@ -38,12 +38,6 @@ var (
 // AgentCube gives.
 var ErrAnswer = errors.New("answer cannot be used")
 
-// Codes of creates with an Idempotency-Key.
-const (
-	codeKeyReused    = "IDEMPOTENCY_KEY_REUSED"
-	codeSessionEnded = "SESSION_ENDED"
-)
-
 // sentinels by code.
 var sentinels = map[string]error{
 	api.CodeInvalidRequest:             ErrInvalid,
@@ -52,8 +46,8 @@ var sentinels = map[string]error{
 	api.CodeForbidden:                  ErrForbidden,
 	api.CodeTemplateNotFound:           ErrTemplateNotFound,
 	api.CodeSessionNotFound:            ErrSessionNotFound,
-	codeKeyReused:                      ErrKeyReused,
-	codeSessionEnded:                   ErrSessionEnded,
+	api.CodeIdempotencyKeyReused:       ErrKeyReused,
+	api.CodeSessionEnded:               ErrSessionEnded,
 	api.CodeQuotaExceeded:              ErrQuotaExceeded,
 	api.CodeNotReady:                   ErrUnavailable,
 	api.CodeStoreUnavailable:           ErrUnavailable,

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/api/openapi/openapitest"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/router/lookup"
@@ -144,12 +145,14 @@ func (r *rig) get(path, id string) (reply, string) {
 	return r.do(r.request(http.MethodGet, path, id, nil))
 }
 
+// do sends a request, and wants its answer to be one that is described.
 func (r *rig) do(req *http.Request) (reply, string) {
 	r.t.Helper()
 	res, err := r.client().Do(req)
 	require.NoError(r.t, err)
 	defer func() { _ = res.Body.Close() }()
 	got := read(r.t, res)
+	assert.NoError(r.t, openapitest.Router.Answer(req, openapitest.Answer{Status: got.StatusCode, Header: got.Header, Body: []byte(got.body)}))
 	return got, got.body
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/agentcube/agentcube/pkg/api/openapi"
 	"github.com/agentcube/agentcube/pkg/httpserver"
 )
 
@@ -23,6 +24,17 @@ var quietPaths = []string{"/health/live", "/health/ready", "/livez", "/readyz", 
 //     decoded path;
 //  6. the fixed routes, which no concurrency limit reaches.
 func (rt *Router) Handler() http.Handler {
+	return chi.Chain(
+		httpserver.RequestID,
+		httpserver.Trace(rt.Tracer, quietPaths...),
+		httpserver.AccessLog(rt.clock, rt.log, rt.Observe, quietPaths...),
+		httpserver.Recover(rt.log, rt.answer(errPanic)),
+		rt.invocations,
+	).Handler(rt.fixedRoutes())
+}
+
+// fixedRoutes are all but invocations.
+func (rt *Router) fixedRoutes() *chi.Mux {
 	r := chi.NewRouter()
 	r.Use(nameRoute)
 	r.Get("/health/live", httpserver.Status("alive"))
@@ -30,15 +42,10 @@ func (rt *Router) Handler() http.Handler {
 	r.Get("/livez", httpserver.Status("ok"))
 	r.Get("/readyz", rt.Health.Readyz)
 	r.Method(http.MethodGet, "/metrics", rt.Metrics)
+	r.Get("/openapi.json", openapi.Handler(openapi.Router))
 	r.NotFound(rt.answer(errNoRoute))
 	r.MethodNotAllowed(rt.answer(errMethod))
-	return chi.Chain(
-		httpserver.RequestID,
-		httpserver.Trace(rt.Tracer, quietPaths...),
-		httpserver.AccessLog(rt.clock, rt.log, rt.Observe, quietPaths...),
-		httpserver.Recover(rt.log, rt.answer(errPanic)),
-		rt.invocations,
-	).Handler(r)
+	return r
 }
 
 // nameRoute puts the route that chi has chosen into the access record.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/api/openapi/openapitest"
 	"github.com/agentcube/agentcube/pkg/auth"
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/sandbox"
@@ -83,7 +85,8 @@ func (b *backend) Change(ctx context.Context, id string, c session.Change) (sess
 	if b.change != nil {
 		return b.change(ctx, id, c)
 	}
-	return session.Session{ID: id, State: session.StateReady}, nil
+	object := session.ObjectRef{Kind: session.KindSandbox, Namespace: "default", Name: "echo-0w6nv4p1"}
+	return session.Session{ID: id, State: session.StateReady, Object: object}, nil
 }
 
 func (b *backend) Get(ctx context.Context, ref session.WorkloadRef) (workload.Workload, error) {
@@ -176,15 +179,28 @@ func newRig(t testing.TB, config ...func(*workloadmanager.Config)) *rig {
 	return r
 }
 
-// do sends a request; headers are pairs.
+// do sends a request, and wants its answer to be one that is described; headers
+// are pairs.
 func (r *rig) do(t testing.TB, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
+	return r.serve(t, request)
+}
+
+// serve answers a request, and wants the answer to be one that is described.
+func (r *rig) serve(t testing.TB, request *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
 	recorder := httptest.NewRecorder()
 	r.server.ServeHTTP(recorder, request)
+	if recorder.Body.Len() == 0 && recorder.Code == http.StatusOK {
+		return recorder // the client went away, and got none
+	}
+	assert.NoError(t, openapitest.WorkloadManager.Answer(request, openapitest.Answer{
+		Status: recorder.Code, Header: recorder.Header(), Body: recorder.Body.Bytes(),
+	}))
 	return recorder
 }
 

@@ -26,6 +26,7 @@ func TestEveryRouteAndMethod(t *testing.T) {
 		"/livez":                               "GET, HEAD",
 		"/readyz":                              "GET, HEAD",
 		"/metrics":                             "GET, HEAD",
+		"/openapi.json":                        "GET, HEAD",
 		createRuntime:                          "POST",
 		createInterpreter:                      "POST",
 		createRuntime + "/sessions/" + knownID: "DELETE",

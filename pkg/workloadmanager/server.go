@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/agentcube/agentcube/pkg/api"
+	"github.com/agentcube/agentcube/pkg/api/openapi"
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
 	"github.com/agentcube/agentcube/pkg/workload"
@@ -128,6 +129,7 @@ func (s *Server) routes() *chi.Mux {
 	r.Get("/livez", httpserver.Status("ok"))
 	r.Get("/readyz", s.Health.Readyz)
 	r.Method(http.MethodGet, "/metrics", s.Metrics)
+	r.Get("/openapi.json", openapi.Handler(openapi.WorkloadManager))
 
 	r.Post("/v1/agent-runtime", s.handle(s.create(session.KindAgentRuntime)))
 	r.Post("/v1/code-interpreter", s.handle(s.create(session.KindCodeInterpreter)))

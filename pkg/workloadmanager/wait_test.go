@@ -28,9 +28,7 @@ func (r *rig) waits(t *testing.T, query string) waiting {
 	w := waiting{answer: make(chan *httptest.ResponseRecorder, 1), began: time.Now(), leave: leave}
 	request := httptest.NewRequestWithContext(ctx, http.MethodGet, ofKnown+"?"+query, nil)
 	go func() {
-		recorder := httptest.NewRecorder()
-		r.server.ServeHTTP(recorder, request)
-		w.answer <- recorder
+		w.answer <- r.serve(t, request)
 	}()
 	synctest.Wait()
 	return w

@@ -19,7 +19,7 @@ const (
 // one floor do not know each other. Packages for tests (…test) have no floor: no
 // program can import them.
 var floors = [][]string{
-	{"pkg/api", "pkg/session"},
+	{"pkg/api", "pkg/api/openapi", "pkg/session"},
 	{"pkg/sieve", "pkg/client"},
 	{
 		"pkg/config", "pkg/telemetry", "pkg/httpserver", "pkg/auth", "pkg/store", "pkg/sandbox",
@@ -151,7 +151,7 @@ var Rules = []Rule{
 			}
 			libraries := []string{
 				"testing", "github.com/stretchr/testify", "github.com/alicebob/miniredis/v2", gomonkey,
-				"google.golang.org/grpc",
+				"google.golang.org/grpc", "github.com/pb33f",
 				"k8s.io/client-go/dynamic/fake", "k8s.io/client-go/kubernetes/fake", "k8s.io/utils/clock/testing",
 			}
 			return imports(p, func(f File, imported string) bool {

@@ -149,7 +149,11 @@ func (p *player) send(tr transcript) (answer, error) {
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return answer{status: response.StatusCode, header: response.Header, body: string(text)}, err
+	a := answer{status: response.StatusCode, header: response.Header, body: string(text)}
+	if err == nil {
+		err = described(request, a)
+	}
+	return a, err
 }
 
 // translate puts ours in the place of what was recorded.

@@ -87,7 +87,8 @@ func (a answer) decode(t *testing.T, into any) {
 	require.NoError(t, json.Unmarshal([]byte(a.body), into), "body: %s", a.body)
 }
 
-// send sends a request and reads the whole answer.
+// send sends a request and reads the whole answer, which has to be as the
+// service's description says.
 func send(ctx context.Context, method, url string, header http.Header, body string) (answer, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -102,7 +103,11 @@ func send(ctx context.Context, method, url string, header http.Header, body stri
 	}
 	defer response.Body.Close()
 	received, err := io.ReadAll(response.Body)
-	return answer{status: response.StatusCode, header: response.Header, body: string(received)}, err
+	a := answer{status: response.StatusCode, header: response.Header, body: string(received)}
+	if err == nil {
+		err = described(request, a)
+	}
+	return a, err
 }
 
 // manager sends a request to the workload-manager.

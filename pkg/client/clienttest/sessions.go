@@ -28,14 +28,14 @@ func (s *Server) create(kind string) http.HandlerFunc {
 			refuse(w, r, http.StatusNotFound, api.CodeTemplateNotFound, text[kind])
 			return
 		}
-		x, problem := s.createOnce(r.Header.Get("Idempotency-Key"), kind, string(body), wanted)
+		x, problem := s.createOnce(r.Header.Get(api.HeaderIdempotencyKey), kind, string(body), wanted)
 		if problem != "" {
-			status := map[string]int{"IDEMPOTENCY_KEY_REUSED": http.StatusUnprocessableEntity, "SESSION_ENDED": http.StatusConflict}
+			status := map[string]int{api.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity, api.CodeSessionEnded: http.StatusConflict}
 			refuse(w, r, status[problem], problem, "the key belongs to another create, or its session ended")
 			return
 		}
 		status := http.StatusOK
-		if r.Header.Get("Prefer") == "respond-async" {
+		if r.Header.Get(api.HeaderPrefer) == api.PreferAsync {
 			status = http.StatusAccepted
 			w.Header().Set("Location", "/v1/sessions/"+x.SessionID)
 		} else {
@@ -52,9 +52,9 @@ func (s *Server) createOnce(header, kind, body string, wanted api.CreateRequest)
 	if k, used := s.keys[header]; header != "" && used {
 		switch x = s.find(k.id); {
 		case k.body != body:
-			return nil, "IDEMPOTENCY_KEY_REUSED"
+			return nil, api.CodeIdempotencyKeyReused
 		case x == nil:
-			return nil, "SESSION_ENDED"
+			return nil, api.CodeSessionEnded
 		}
 		return x, ""
 	}

@@ -16,6 +16,8 @@ type Route struct {
 	AuthMode   string
 	KeyID      string
 	Generation int64
+	// Revision goes up with each write of ours. Zero: the row does not say.
+	Revision int64
 	// Ending is that of a session that is being deleted. Nil: it is not.
 	Ending *Ending
 }
@@ -24,7 +26,7 @@ type Route struct {
 func RouteOf(s Session) *Route {
 	r := &Route{
 		ID: s.ID, Workload: s.Workload, EntryPoints: s.EntryPoints, OwnerID: s.OwnerID, ExpiresAt: s.ExpiresAt,
-		State: s.State, AuthMode: s.AuthMode, KeyID: s.KeyID, Generation: s.Generation,
+		State: s.State, AuthMode: s.AuthMode, KeyID: s.KeyID, Generation: s.Generation, Revision: s.Revision,
 	}
 	if s.State == StateDeleting {
 		ending := EndingOf(s)

@@ -19,6 +19,7 @@ func TestARouteIsWhatARouterNeedsOfARow(t *testing.T) {
 	assert.Equal(t, &Route{
 		ID: "i", Workload: WorkloadRef{"AgentRuntime", "n", "w"}, OwnerID: "o", ExpiresAt: now, State: StateReady,
 		EntryPoints: []EntryPoint{{"/", ProtocolHTTP, "10.0.0.7:80"}}, AuthMode: AuthModePicoD, KeyID: "k", Generation: 7,
+		Revision: 3,
 	}, r)
 	for _, at := range []time.Time{now.Add(-1), now, now.Add(1)} {
 		assert.Equal(t, s.Expired(at), r.Expired(at), at)

@@ -220,8 +220,23 @@ func (c *Cache) end(id string, r *read, era uint64, row *session.Route, err erro
 	case era != c.era, !valid:
 	case err != nil && answered(err):
 		c.rows.Delete(key)
-	case err == nil && unchanged && c.link.keeps() && small(row):
+	case err == nil:
+		c.keep(key, row, unchanged && c.link.keeps() && small(row))
+	}
+}
+
+// keep puts a row that was read in the place of an earlier state of it. Of two
+// reads at once either may be answered first, and be done first, and what they
+// read may be told to have changed only later: nobody may be served a state
+// before the one he has seen. mu is held.
+func (c *Cache) keep(key session.Key, row *session.Route, fit bool) {
+	have, ok := c.rows.Get(key)
+	switch {
+	case ok && have.Revision > row.Revision:
+	case fit:
 		c.rows.Put(key, c.compact(row))
+	case ok && have.Revision < row.Revision:
+		c.rows.Delete(key)
 	}
 }
 

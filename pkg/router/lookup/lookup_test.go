@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ var object = session.ObjectRef{Kind: session.KindSandbox, Namespace: "default", 
 func (r *rig) put(n int, generation int64) string {
 	r.t.Helper()
 	require.NoError(r.t, r.rows.Put(session.Session{
-		ID: sessiontest.ID(n), Object: object, State: session.StateReady, Generation: generation, CreatedAt: r.clock.Now(),
+		ID: sessiontest.ID(n), Object: object, State: session.StateReady, Generation: generation, Revision: generation, CreatedAt: r.clock.Now(),
 		EntryPoints: []session.EntryPoint{{Path: "/", Protocol: session.ProtocolHTTP, Endpoint: "10.0.0.7:80"}},
 	}))
 	return sessiontest.ID(n)
@@ -445,7 +446,7 @@ func TestReadersAndChangesAtOnce(t *testing.T) {
 			for seen < last {
 				row, err := r.Get(t.Context(), id)
 				if err != nil || row.Generation < seen {
-					t.Errorf("%v, or a row went back", err)
+					t.Errorf("%v, or a row went back from %d to %d", err, seen, row.Generation)
 					return
 				}
 				seen = row.Generation
@@ -457,6 +458,45 @@ func TestReadersAndChangesAtOnce(t *testing.T) {
 		r.Changed([]string{id})
 	}
 	wg.Wait()
+}
+
+// slowRows answers a read when it is told to, with what the row said before.
+type slowRows struct {
+	Store
+	asked, answer chan struct{}
+	slow          atomic.Bool
+}
+
+func (s *slowRows) Get(ctx context.Context, id string) (session.Session, error) {
+	row, err := s.Store.Get(ctx, id)
+	if s.slow.CompareAndSwap(true, false) {
+		s.asked <- struct{}{}
+		<-s.answer
+	}
+	return row, err
+}
+
+// The change of the row is yet to be told.
+func TestAnAnswerThatComesLateDoesNotReplaceALaterOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	rows := &slowRows{Store: r.store, asked: make(chan struct{}), answer: make(chan struct{})}
+	r.Cache.store = rows
+	r.connect()
+	id := r.put(1, 1)
+	rows.slow.Store(true)
+	first := make(chan int64)
+	go func() {
+		row, err := r.Get(t.Context(), id)
+		assert.NoError(t, err)
+		first <- row.Generation
+	}()
+	<-rows.asked
+	r.put(1, 2)
+	require.EqualValues(t, 2, r.generation(id))
+	close(rows.answer)
+	require.EqualValues(t, 1, <-first)
+	assert.EqualValues(t, 2, r.generation(id))
 }
 
 // rowsOf makes a row up for each id, as it comes out of a real store.

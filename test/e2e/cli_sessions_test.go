@@ -58,5 +58,5 @@ func cliFindAndExtend(t *testing.T, e *env) {
 	gone = e.agentcube(t, "", "invoke", "ar/echo", "--session", first)
 	assert.Equal(t, 1, gone.code)
 	assert.Contains(t, gone.errOut, "the session has ended: it was deleted")
-	assert.Contains(t, e.agentcube(t, "", "sessions", "list").errOut, "No sessions found.")
+	assert.Contains(t, e.agentcube(t, "", "sessions", "list").errOut, "No sessions found in namespace "+e.namespace)
 }

@@ -229,6 +229,25 @@ func TestALineBreakInAHeaderIsNotSent(t *testing.T) {
 	}
 }
 
+// HTTP/2 takes any text for a method.
+func TestARequestLineThatWouldBeReadAsAnotherIsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"GET /other HTTP/1.1", "GET\t/other", "G\u00cbT", "GET\r\nX: y", ""} {
+		req := requestTo(t, http.MethodGet, "10.0.0.8:8080")
+		req.Method = method
+		var sent bytes.Buffer
+		require.ErrorIs(t, writeRequest(&sent, req), errRequestLine, method)
+		assert.Zero(t, sent.Len())
+	}
+	for _, target := range []string{"/a b", "/a\r\nX: y", "/a\x00", "/a\x7f", "/a\tb"} {
+		req := requestTo(t, http.MethodGet, "10.0.0.8:8080")
+		req.URL.Opaque = target
+		var sent bytes.Buffer
+		require.ErrorIs(t, writeRequest(&sent, req), errRequestLine, target)
+		assert.Zero(t, sent.Len())
+	}
+}
+
 func TestDirectServesWhatIsShort(t *testing.T) {
 	t.Parallel()
 	body := func(n int64) func(*http.Request) {
@@ -608,6 +627,23 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 	assert.True(t, secondClosed(), "one more than there may be")
 	assert.Equal(t, maxIdleConns, idle.n)
+}
+
+// Who closes them may be late, being busy with a store that does not answer.
+func TestAConnectionThatWaitedForTooLongIsNotTaken(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	idle := newIdleConns(clk)
+	for range 2 {
+		conn, _ := pipeTo("a")
+		idle.put(conn)
+	}
+	clk.SetTime(clk.Now().Add(idleConnTimeout - 1))
+	require.NotNil(t, idle.take("a"))
+	clk.SetTime(clk.Now().Add(1))
+	assert.Nil(t, idle.take("a"))
+	idle.expire()
+	assert.Zero(t, idle.n)
 }
 
 func TestTheConnectionUsedLastIsTakenFirst(t *testing.T) {

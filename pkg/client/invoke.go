@@ -155,7 +155,7 @@ func (c *Client) ofRouter(res *http.Response) error {
 	}
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		return &lostError{fmt.Errorf("reading the answer: %w", err)}
+		return fmt.Errorf("reading the answer: %w", err) // for good: the sandbox had the request
 	}
 	var wire routerError
 	_ = json.Unmarshal(text, &wire) // what is not JSON is not the router's

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,6 +113,7 @@ func TestAnInvocationIsRepeatedIfTheRouterRefusedItForNow(t *testing.T) {
 		"with one that cannot":                 {notReady, io.MultiReader(strings.NewReader("hi")), 1},
 		"a sandbox that may have been reached": {clienttest.RefuseRouted(502, api.CodeSandboxUnreachable, "reset"), nil, 1},
 		"an answer that was lost":              {lost, strings.NewReader("hi"), 1},
+		"an answer that broke off":             {broken, strings.NewReader("hi"), 1},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +139,17 @@ func TestAnInvocationIsRepeatedIfTheRouterRefusedItForNow(t *testing.T) {
 			assert.Len(t, p.waits, 1)
 		})
 	}
+}
+
+// broken is the sandbox's own error, of which half arrives.
+func broken(w http.ResponseWriter, _ *http.Request) {
+	text := `{"error":"it failed half way"}`
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(http.StatusInternalServerError)
+	_, _ = io.WriteString(w, text[:len(text)/2])
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
 }
 
 func TestAnAnswerIsStreamed(t *testing.T) {

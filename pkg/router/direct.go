@@ -99,15 +99,11 @@ func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// conn returns a pooled connection, or a new one. A request that cannot be
-// repeated gets none that the sandbox is known to have closed.
+// conn returns a pooled connection, or a new one.
 func (d *direct) conn(ctx context.Context, req *http.Request) (conn *directConn, reused bool, err error) {
 	addr := req.URL.Host
-	for conn := d.idle.take(addr); conn != nil; conn = d.idle.take(addr) {
-		if repeatable(req) || conn.alive() {
-			return conn, true, nil
-		}
-		_ = conn.Close()
+	if conn := d.idle.take(addr); conn != nil {
+		return conn, true, nil
 	}
 	c, err := d.dial(ctx, "tcp", addr)
 	if err != nil {
@@ -126,7 +122,7 @@ func (d *direct) exchange(
 		trace.GotConn(httptrace.GotConnInfo{Conn: conn.Conn, Reused: reused})
 	}
 	stop := context.AfterFunc(ctx, conn.cut)
-	res, err := d.ask(conn, req, head, trace)
+	res, err := d.ask(conn, req, head, reused, trace)
 	if err != nil {
 		stop()
 		return nil, err
@@ -140,10 +136,18 @@ func (d *direct) exchange(
 	return res, nil
 }
 
-// ask writes the request and reads the head of its answer.
-func (d *direct) ask(conn *directConn, req *http.Request, head *requestHead, trace *httptrace.ClientTrace) (*http.Response, error) {
+// ask writes the request and reads the head of its answer. A pooled connection
+// is looked at just before it is written to, since the body may have been waited
+// for, whatever the request: one that is closed would lose it, and what the
+// sandbox has said meanwhile would be taken for its answer.
+func (d *direct) ask(
+	conn *directConn, req *http.Request, head *requestHead, reused bool, trace *httptrace.ClientTrace,
+) (*http.Response, error) {
 	if err := head.addBody(req); err != nil {
 		return nil, err
+	}
+	if reused && !conn.alive() {
+		return nil, errNothingSent
 	}
 	if n, err := conn.Write(head.bytes); err != nil {
 		if n == 0 {

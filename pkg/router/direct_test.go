@@ -229,6 +229,25 @@ func TestALineBreakInAHeaderIsNotSent(t *testing.T) {
 	}
 }
 
+// HTTP/2 takes any text for a method.
+func TestARequestLineThatWouldBeReadAsAnotherIsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"GET /other HTTP/1.1", "GET\t/other", "G\u00cbT", "GET\r\nX: y", ""} {
+		req := requestTo(t, http.MethodGet, "10.0.0.8:8080")
+		req.Method = method
+		var sent bytes.Buffer
+		require.ErrorIs(t, writeRequest(&sent, req), errRequestLine, method)
+		assert.Zero(t, sent.Len())
+	}
+	for _, target := range []string{"/a b", "/a\r\nX: y", "/a\x00", "/a\x7f", "/a\tb"} {
+		req := requestTo(t, http.MethodGet, "10.0.0.8:8080")
+		req.URL.Opaque = target
+		var sent bytes.Buffer
+		require.ErrorIs(t, writeRequest(&sent, req), errRequestLine, target)
+		assert.Zero(t, sent.Len())
+	}
+}
+
 func TestDirectServesWhatIsShort(t *testing.T) {
 	t.Parallel()
 	body := func(n int64) func(*http.Request) {
@@ -270,50 +289,94 @@ func TestOnlyWhatChangesNothingIsRepeated(t *testing.T) {
 	}
 }
 
-// A sandbox that has closed a connection, or says on it what nobody asked for,
-// would get a POST that cannot be sent again.
-func TestARequestThatCannotBeRepeatedMeetsNoDeadConnection(t *testing.T) {
+// A connection that the sandbox has closed would lose a POST, which cannot be
+// sent again. What it says on one that nobody asked is no answer to whoever asks
+// next.
+func TestNoRequestMeetsAConnectionThatIsClosedOrHasMoreToSay(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		more string
 		keep bool
 	}{
-		"closed":             {"", false},
-		"with more to say":   {"HTTP/1.1 408 Request Timeout\r\n\r\n", true},
-		"closed, after more": {"HTTP/1.1 408 Request Timeout\r\n\r\n", false},
+		"closed":                     {"", false},
+		"with more to say":           {"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", true},
+		"with a body too much":       {"the body of an answer that has none", true},
+		"closed, after more":         {"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", false},
+		"with an answer to whatever": {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlies", true},
 	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			answered := make(chan struct{})
-			endpoint, received := rawSandbox(t, func(n int, w io.Writer) bool {
-				_, err := io.WriteString(w, emptyAnswer)
-				if n > 1 {
-					return err == nil
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+			t.Run(method+" on one that is "+what, func(t *testing.T) {
+				t.Parallel()
+				d, endpoint, leave, dialled := pooledTo(t, c.more, c.keep)
+				leave()
+				req := requestTo(t, method, endpoint)
+				if method == http.MethodPost {
+					withBody(method)(req)
 				}
-				<-answered
-				_, err = io.WriteString(w, c.more)
-				return err == nil && c.keep
+
+				res, err := d.RoundTrip(req)
+
+				require.NoError(t, err)
+				_ = res.Body.Close()
+				assert.Equal(t, "second", res.Header.Get("X-Connection"))
+				assert.EqualValues(t, 2, dialled.Load())
 			})
-			d, dialled := directTo()
-			res, err := d.RoundTrip(requestTo(t, http.MethodGet, endpoint))
-			require.NoError(t, err)
-			_ = res.Body.Close()
-			close(answered)
-			pooled := d.idle.take(endpoint)
-			require.NotNil(t, pooled)
-			require.Eventually(t, func() bool { return !pooled.alive() }, deadline, time.Millisecond)
-			d.idle.put(pooled)
-
-			req := requestTo(t, http.MethodPost, endpoint)
-			withBody(http.MethodPost)(req)
-			res, err = d.RoundTrip(req)
-
-			require.NoError(t, err)
-			_ = res.Body.Close()
-			assert.EqualValues(t, 2, dialled.Load())
-			assert.EqualValues(t, 2, received.Load())
-		})
+		}
 	}
+}
+
+// A client may take its time with the body, and the connection has been chosen
+// by then.
+func TestAConnectionThatIsClosedWhileTheBodyIsWaitedForIsNotUsed(t *testing.T) {
+	t.Parallel()
+	d, endpoint, leave, dialled := pooledTo(t, "", false)
+	req := requestTo(t, http.MethodPost, endpoint)
+	req.Body, req.ContentLength = io.NopCloser(io.MultiReader(readerFunc(func([]byte) (int, error) {
+		leave()
+		return 0, io.EOF
+	}), strings.NewReader("body"))), 4
+
+	res, err := d.RoundTrip(req)
+
+	require.NoError(t, err)
+	_ = res.Body.Close()
+	assert.Equal(t, "second", res.Header.Get("X-Connection"))
+	assert.EqualValues(t, 2, dialled.Load())
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// pooledTo has a pooled connection to a sandbox, which on it, once leave is
+// called, says more and closes it unless it is to be kept. leave returns when
+// that has arrived. Other connections are answered as the second.
+func pooledTo(t *testing.T, more string, keep bool) (d *direct, endpoint string, leave func(), dialled *atomic.Int64) {
+	t.Helper()
+	leaving := make(chan struct{})
+	endpoint, _ = rawSandbox(t, func(n int, w io.Writer) bool {
+		if n > 1 {
+			_, err := io.WriteString(w, "HTTP/1.1 200 OK\r\nX-Connection: second\r\nContent-Length: 0\r\n\r\n")
+			return err == nil
+		}
+		if _, err := io.WriteString(w, emptyAnswer); err != nil {
+			return false
+		}
+		<-leaving
+		_, err := io.WriteString(w, more)
+		return err == nil && keep
+	})
+	d, dialled = directTo()
+	res, err := d.RoundTrip(requestTo(t, http.MethodGet, endpoint))
+	require.NoError(t, err)
+	_ = res.Body.Close()
+	pooled := d.idle.take(endpoint)
+	require.NotNil(t, pooled)
+	d.idle.put(pooled)
+	return d, endpoint, func() {
+		close(leaving)
+		require.Eventually(t, func() bool { return !pooled.alive() }, deadline, time.Millisecond)
+	}, dialled
 }
 
 func TestABodyThatWasReadCanBeSentElsewhere(t *testing.T) {
@@ -564,6 +627,23 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 	assert.True(t, secondClosed(), "one more than there may be")
 	assert.Equal(t, maxIdleConns, idle.n)
+}
+
+// Who closes them may be late, being busy with a store that does not answer.
+func TestAConnectionThatWaitedForTooLongIsNotTaken(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	idle := newIdleConns(clk)
+	for range 2 {
+		conn, _ := pipeTo("a")
+		idle.put(conn)
+	}
+	clk.SetTime(clk.Now().Add(idleConnTimeout - 1))
+	require.NotNil(t, idle.take("a"))
+	clk.SetTime(clk.Now().Add(1))
+	assert.Nil(t, idle.take("a"))
+	idle.expire()
+	assert.Zero(t, idle.n)
 }
 
 func TestTheConnectionUsedLastIsTakenFirst(t *testing.T) {

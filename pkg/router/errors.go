@@ -67,6 +67,7 @@ var answers = []struct {
 	{errNoRoute, answer{http.StatusNotFound, api.CodeNotFound, "no such route", "", zap.InfoLevel}},
 	{errMethod, answer{http.StatusMethodNotAllowed, api.CodeMethodNotAllowed, "method not allowed", "", zap.InfoLevel}},
 	{errBadBody, answer{http.StatusBadRequest, api.CodeInvalidRequest, "the request's body could not be read", "", zap.InfoLevel}},
+	{errRequestLine, answer{http.StatusBadRequest, api.CodeInvalidRequest, "the method or the path cannot be sent on", "", zap.InfoLevel}},
 	{errOverloaded, answer{http.StatusTooManyRequests, api.CodeServerOverloaded, "too many requests in flight", "1", zap.WarnLevel}},
 	{errSessionNotFound, answer{http.StatusNotFound, api.CodeSessionNotFound, "session not found", "", zap.InfoLevel}},
 	{errTargetMismatch, answer{http.StatusConflict, api.CodeSessionTargetMismatch, "the session belongs to another workload than the URL names", "", zap.InfoLevel}},

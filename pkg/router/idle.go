@@ -24,7 +24,8 @@ func newIdleConns(clk clock.PassiveClock) *idleConns {
 }
 
 // take returns the connection to the address that was used last. Nil: there
-// is none.
+// is none that has not waited for too long. Those that have are not used until
+// expire closes them, which may be late.
 func (i *idleConns) take(addr string) *directConn {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -33,6 +34,9 @@ func (i *idleConns) take(addr string) *directConn {
 		return nil
 	}
 	conn := conns[len(conns)-1]
+	if i.clock.Since(conn.since) >= idleConnTimeout {
+		return nil // as have the others, which were used before
+	}
 	i.remove(conn)
 	return conn
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/agentcube/agentcube/pkg/httpserver"
 	"github.com/agentcube/agentcube/pkg/session"
@@ -78,6 +79,9 @@ func (rt *Router) invoke(w http.ResponseWriter, r *http.Request, x *exchange) {
 // prepare fills the exchange in: caller, session, destination.
 func (rt *Router) prepare(r *http.Request, x *exchange) (err error) {
 	ctx := r.Context()
+	if !httpguts.ValidHeaderFieldName(r.Method) { // HTTP/2 has let it in; before a session is made for it
+		return fmt.Errorf("%w: %q", errRequestLine, r.Method)
+	}
 	if rt.Authenticator != nil {
 		if x.user, err = rt.Authenticator.Authenticate(ctx, r.Header.Get("Authorization")); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/agentcube/agentcube/pkg/api"
 	"github.com/agentcube/agentcube/pkg/auth"
@@ -400,4 +403,35 @@ func TestEveryRequestHasOneRecordWithItsSessionAndCode(t *testing.T) {
 	assert.Equal(t, sessiontest.ID(2), second["session"])
 	assert.Equal(t, api.CodeSessionNotFound, second["code"])
 	assert.EqualValues(t, http.StatusNotFound, second["status"])
+}
+
+// Go's server lets any text in as the method of HTTP/2.
+func TestAMethodThatIsNoneIsRefusedBeforeASessionIsMade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	conn := r.dial()
+	_, err := io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	require.NoError(t, framer.WriteSettings())
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{
+		{":method", "GET /other HTTP/1.1"}, {":scheme", "http"}, {":authority", "router.test"}, {":path", echoPath + "/x"},
+	} {
+		require.NoError(t, encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
+	}
+	require.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true,
+	}))
+	for {
+		frame, err := framer.ReadFrame()
+		require.NoError(t, err)
+		if head, ok := frame.(*http2.MetaHeadersFrame); ok {
+			assert.Equal(t, "400", head.PseudoValue("status"))
+			break
+		}
+	}
+	assert.Zero(t, r.creator.count())
 }

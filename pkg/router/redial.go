@@ -101,6 +101,7 @@ func (d *redialer) redial(req *http.Request, x *exchange, failure error) (*http.
 		}
 		d.router.counts.retries.Add(1)
 		res, latest := d.send(again, x)
+		req.Body = again.Body // a body that was read comes back as another
 		if !isDial(latest) {
 			return res, latest
 		}

@@ -182,6 +182,32 @@ func (w *refusesThenHangs) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 }
 
+// readsAndIsRefused reads the body of each request, and puts it back, before it
+// finds that it cannot be sent; the last one gets an answer.
+type readsAndIsRefused struct{ bodies []string }
+
+func (w *readsAndIsRefused) RoundTrip(r *http.Request) (*http.Response, error) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(text)))
+	if w.bodies = append(w.bodies, string(text)); len(w.bodies) < 4 {
+		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+func TestEachDialThatIsRepeatedHasTheWholeBody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	wire := &readsAndIsRefused{}
+	r.router.proxy.Transport = &redialer{router: r.router, wire: wire}
+	res, body := r.do(r.request(http.MethodPost, echoPath+"/x", r.ready("127.0.0.1:1"), strings.NewReader("body")))
+	require.Equal(t, http.StatusOK, res.StatusCode, body)
+	assert.Equal(t, []string{"body", "body", "body", "body"}, wire.bodies)
+}
+
 func TestANewAddressThatDoesNotAcceptEitherIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, quick)

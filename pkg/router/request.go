@@ -10,10 +10,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// errHeaderLine: a header that would end before its end.
-var errHeaderLine = errors.New("a header has a line break in it")
+var (
+	// errHeaderLine: a header that would end before its end.
+	errHeaderLine = errors.New("a header has a line break in it")
+	// errRequestLine: a first line that would be read as another.
+	errRequestLine = errors.New("a method or target that no request line can have")
+)
 
 // maxRequestHead is how long a head with its body may be for its memory to be
 // kept: 32 KiB.
@@ -74,7 +80,11 @@ func (h *requestHead) body(same io.ReadCloser) io.ReadCloser {
 // body, and a client that has no name is not given one.
 func (h *requestHead) fill(r *http.Request) error {
 	h.bytes, h.names, h.whole = h.bytes[:0], h.names[:0], false
-	h.add(r.Method, " ", r.URL.RequestURI(), " HTTP/1.1\r\n")
+	target := r.URL.RequestURI()
+	if !httpguts.ValidHeaderFieldName(r.Method) || !fitsLine(target) {
+		return fmt.Errorf("%w: %q %q", errRequestLine, r.Method, target)
+	}
+	h.add(r.Method, " ", target, " HTTP/1.1\r\n")
 	if err := h.line("Host", r.Host); err != nil {
 		return err
 	}
@@ -125,6 +135,17 @@ func (h *requestHead) line(name, value string) error {
 	}
 	h.add(name, ": ", value, "\r\n")
 	return nil
+}
+
+// fitsLine reports a target that ends where it ends. HTTP/2 lets more pass: any
+// text is a method there, so a method is looked at too.
+func fitsLine(target string) bool {
+	for i := range len(target) {
+		if c := target[i]; c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 func broken(s string) bool {

@@ -50,7 +50,7 @@ func (p *Provisioner) launch(ctx context.Context, r Request) *attempt {
 			a.row = row
 			close(a.reserved)
 		})
-		if a.err != nil && ctx.Err() != nil {
+		if a.err != nil && ctx.Err() != nil && !errors.Is(a.err, session.ErrKeyTaken) {
 			p.log.Warn("create that nobody waits for any more failed",
 				zap.String("session", a.row.ID), zap.String("workload", r.Workload.Namespace+"/"+r.Workload.Name), zap.Error(a.err))
 		}

@@ -145,8 +145,10 @@ const (
 	deleteFailed   = "failed"
 )
 
+// created counts a create that is over. One that found its key taken is none:
+// the session of the key is waited for.
 func (m *Metrics) created(r Request, took time.Duration, err error) {
-	if m == nil {
+	if m == nil || errors.Is(err, session.ErrKeyTaken) {
 		return
 	}
 	m.creates.WithLabelValues(r.Workload.Kind, pathOf(r), resultOf(err)).Inc()

@@ -3,6 +3,7 @@ package provision_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,6 +146,31 @@ func TestACreateThatFailsSaysHow(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestEqualCallsThatGetOneSessionAreOneCreate(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		defer w.beat(process)()
+		registry, _ := w.observed()
+		w.cluster.OnCreate(w.after(time.Second, ready))
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				_, err := w.p.Submit(t.Context(), ordered(key, nil))
+				assert.NoError(t, err)
+			})
+		}
+		calls.Wait()
+		w.drained()
+		for _, result := range []struct {
+			name string
+			want float64
+		}{{"ok", 1}, {"error", 0}} {
+			m := metric(t, registry, createsName, session.KindAgentRuntime, "direct", result.name)
+			assert.InDelta(t, result.want, m.GetCounter().GetValue(), 0, result.name)
+		}
+	})
 }
 
 func TestDeletionsAreCounted(t *testing.T) {

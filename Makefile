@@ -131,7 +131,7 @@ bench-lifecycle: ## Measure resync, collection and memory with up to 100,000 ses
 
 .PHONY: bench-router
 # The sandbox, the bare proxy, the routers, Redis and the load generator wrk are
-# processes of their own; a run takes about a quarter of an hour. The parts and the
+# processes of their own; a run takes about half an hour. The parts and the
 # sizes can be chosen, and plots written: `go run ./test/bench/router -h`.
 bench-router: ## Measure the router against the bare reverse proxy of Go.
 	go run ./test/bench/router $(if $(PLOTS),-plots $(PLOTS))

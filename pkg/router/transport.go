@@ -16,8 +16,8 @@ const (
 	// usual application servers keep an idle one for 5 s, and a POST sent
 	// just as it is being closed cannot be sent again.
 	idleConnTimeout = 4 * time.Second
-	// Idle connections that are kept, per sandbox and in all. Each holds two
-	// goroutines and two buffers, some 17 kB.
+	// Idle connections that each pool keeps, per sandbox and in all. Those of a
+	// http.Transport hold two goroutines and two buffers, some 17 kB each.
 	maxIdleConnsPerSandbox = 256
 	maxIdleConns           = 512
 	// maxResponseHeader bounds the head of a sandbox's answer, 1 MiB.

@@ -72,12 +72,14 @@ func isAnswer(err error) bool {
 	return errors.As(err, &answer)
 }
 
+// isRefusal reports whether the server answered that it does nothing for now.
 func isRefusal(err error) bool {
 	for _, code := range refusals {
 		if hasCode(err, code) {
 			return true
 		}
 	}
+	// A server that is full says so under the code of all errors (networking.c).
 	return strings.Contains(err.Error(), "max number of clients reached")
 }
 

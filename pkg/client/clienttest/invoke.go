@@ -68,13 +68,10 @@ func (s *Server) target(w http.ResponseWriter, r *http.Request, kind, namespace,
 	switch {
 	case x == nil:
 		w.Header().Set(api.HeaderSessionID, id)
-		answer(w, http.StatusNotFound, struct {
-			api.RouterError
-			Reason string `json:"reason,omitempty"`
-		}{api.RouterError{
+		answer(w, http.StatusNotFound, api.RouterError{
 			Error: fmt.Sprintf("session %s not found", id), Code: api.CodeSessionNotFound,
-			RequestID: r.Header.Get(api.HeaderRequestID),
-		}, s.ended[id]})
+			Reason: s.ended[id], RequestID: r.Header.Get(api.HeaderRequestID),
+		})
 		return nil
 	case x.Workload != api.WorkloadRef{Kind: kind, Namespace: namespace, Name: name}:
 		RefuseRouted(http.StatusConflict, api.CodeSessionTargetMismatch, "session belongs to another workload")(w, r)

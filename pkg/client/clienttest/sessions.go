@@ -117,13 +117,10 @@ func (s *Server) session(do func(http.ResponseWriter, *http.Request, *api.Sessio
 			do(w, r, x)
 			return
 		}
-		answer(w, http.StatusNotFound, struct {
-			api.Error
-			Reason string `json:"reason,omitempty"`
-		}{api.Error{
+		answer(w, http.StatusNotFound, api.Error{
 			Message: fmt.Sprintf("Session ID %s not found, maybe already deleted", id), Code: api.CodeSessionNotFound,
-			RequestID: r.Header.Get(api.HeaderRequestID),
-		}, s.ended[id]})
+			Reason: s.ended[id], RequestID: r.Header.Get(api.HeaderRequestID),
+		})
 	}
 }
 
